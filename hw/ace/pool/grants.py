@@ -75,19 +75,21 @@ class GrantStore(wiring.Component):
         row, fsm = table.read[0].data, self.entered.fsm
         found = Signal(range(len(kept)))
         m.d.comb += [found.eq(Cat(self.entered.port, fsm)), table.read[0].addr.eq(found)]
-        with m.If(table.write.en):
-            m.d.sync += kept.bit_select(entry, 1).eq(1)
+        # Of all FSMs, one at most enters a phase.
+        known, arrives, clears = Signal(), Signal(len(kept)), Signal(len(kept))
+        m.d.comb += [
+            known.eq(kept.bit_select(found, 1) & (row.sequence == sequences[fsm]) & (row.phase == phases[fsm])),
+            arrives.eq(Mux(table.write.en, 1 << entry, 0)),
+            clears.eq(Mux(known & Cat(phase.entered for phase in self.phases).any(), 1 << found, 0)),
+        ]
+        m.d.sync += kept.eq((kept | arrives) & ~clears)
         for index, (phase, state) in enumerate(zip(self.phases, self.states, strict=True)):
-            known = phase.entered & kept.bit_select(found, 1) & (row.sequence == sequences[fsm]) \
-                & (row.phase == phases[fsm])
             m.d.comb += [
                 granted_now[index].eq(valid & phase.inside & (number == index) & (came.phase == state.phase)
                                       & (came.sequence == state.sequence)),
-                phase.valid.eq(granted_now[index] | known),
+                phase.valid.eq(granted_now[index] | phase.entered & known),
                 phase.granted.eq(Mux(granted_now[index], came.granted, row.granted)),
             ]
-            with m.If(known):
-                m.d.sync += kept.bit_select(found, 1).eq(0)
             share = self.restart.share
             with m.If(self.restart.valid & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):
                 m.d.sync += kept[index << port_bits:index + 1 << port_bits].eq(0)

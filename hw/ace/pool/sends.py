@@ -15,6 +15,7 @@ from hw.ace.config import AceConfig
 from hw.ace.layouts import send_layout
 from hw.ace.transmit import SendPort
 from hw.ace.watchdog import PortTurns
+from hw.stream import selected
 
 from .fsm import FsmStart, PacketOffer, state_layout
 
@@ -97,11 +98,12 @@ class SendArbiter(wiring.Component):
         with m.If(free):
             m.d.sync += valid.eq(open_.any())
             with m.If(open_.any()):
-                m.d.sync += [last.eq(chosen), packets.eq(Mux(stays, packets, 0) + 1)]
+                m.d.sync += [last.eq(chosen), packets.eq(Mux(stays, packets, 0) + 1), *(
+                    value.eq(selected(value.shape(), chosen, values)) for value, values in (
+                        (send.port, [offer.port for offer in offers]), (send.fsm, range(config.fsms)),
+                        (send.address, [offer.address for offer in offers]),
+                        (send.header, [offer.header for offer in offers])))]
         for number, offer in enumerate(offers):
             m.d.comb += [offer.taken.eq(free & chosen[number]),
                          offer.read.eq(self.o.read & (self.o.fsm == number))]
-            with m.If(free & chosen[number]):
-                m.d.sync += [send.port.eq(offer.port), send.fsm.eq(number), send.address.eq(offer.address),
-                             send.header.eq(offer.header)]
         return m

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.config import AceConfig
 from hw.ace.layouts import signal_layout
 from hw.ace.transmit import GrantPort
-from hw.stream import RoundRobin
+from hw.stream import RoundRobin, selected
 
 __all__ = ["SignalArbiter"]
 
@@ -45,9 +45,7 @@ class SignalArbiter(wiring.Component):
             self.o.valid.eq(valid), self.o.payload.eq(signal),
         ]
         with m.If(free):
-            m.d.sync += valid.eq(turn.valid)
-        for number, fsm in enumerate(self.i):
-            m.d.comb += fsm.ready.eq(free & turn.grant_onehot[number])
-            with m.If(free & turn.grant_onehot[number]):
-                m.d.sync += signal.eq(fsm.payload)
+            m.d.sync += [valid.eq(turn.valid), signal.eq(selected(
+                signal_layout(self.config), turn.grant_onehot, [fsm.payload for fsm in self.i]))]
+        m.d.comb += [fsm.ready.eq(free & granted) for fsm, granted in zip(self.i, turn.grant_onehot, strict=True)]
         return m

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.config import AceConfig
 from hw.ace.layouts import PhaseLayout, SendLayout
 from hw.ace.programs.store import ProgramRead
-from hw.stream import RoundRobin
+from hw.stream import RoundRobin, selected
 
 from .fsm import FsmChunk, StepKind, StepPort, fetched_layout
 
@@ -56,15 +56,17 @@ class ProgramSteps(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.turn = turn = RoundRobin(config.fsms)
-        kinds, addresses = (Array(getattr(request, name) for request in self.requests) for name in ("kind", "address"))
+        m.submodules.turn = turn = RoundRobin(config.fsms, marks=True)
+        kinds = Array(request.kind for request in self.requests)
         slots, pieces = (Array(getattr(held, name) for held in self.held) for name in ("slot", "piece_beats"))
         finishing, taken = Signal(), Signal()
         m.d.comb += [
             turn.requests.eq(Cat(request.valid for request in self.requests)),
-            finishing.eq(kinds[turn.grant] == StepKind.FINISH),
+            turn.marks.eq(Cat(request.kind == StepKind.FINISH for request in self.requests)),
+            finishing.eq(turn.marked),
             self.program.valid.eq(turn.valid & ~finishing),
-            self.program.address.eq(addresses[turn.grant]),
+            self.program.address.eq(selected(
+                config.program_bits, turn.grant_onehot, [request.address for request in self.requests])),
             self.done.valid.eq(turn.valid & finishing),
             self.done.payload.eq(slots[turn.grant]),
             taken.eq(Mux(finishing, self.done.valid & self.done.ready, self.program.valid & self.program.ready)),
