@@ -8,7 +8,7 @@ import pytest
 from hw.ace.config import LINK_SESSION_WIDTH, TINY
 from hw.ace.layouts import LinkCause, LinkState, PacketKind, implied_layout, link_header_layout, link_layout
 from hw.ace.link.receiver import LinkReceiver
-from hw.ace.link.state import LinkControl
+from hw.ace.link.state import DOWN_CYCLES, LinkControl
 from tests.ace.streams import bits
 from tests.harness.cell import run_cell
 
@@ -93,5 +93,31 @@ def test_a_refusal_of_another_session_is_a_stale_copy(up):
             LinkState.DOWN if up else LinkState.START)
         if up:
             assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.RESTART
+
+    run_cell(dut, body)
+
+
+@pytest.mark.parametrize("stops", [None, 3], ids=["started", "stopped"])
+def test_a_port_that_software_starts_is_down_before(stops):
+    """So that senders of packets know it before the port accepts packets of the next session; a stop cancels it."""
+    dut = LinkControl(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.receiver.empty, 1)
+        await ctx.tick().repeat(4)
+        assert await _receive(ctx, dut, LinkState.START, PEER) == LinkState.INIT
+        assert await _receive(ctx, dut, LinkState.INIT, PEER) == LinkState.UP
+        session = ctx.get(dut.session.number)
+        states = []
+        for cycle in range(DOWN_CYCLES + 20):
+            # Starts while it is held begin again.
+            ctx.set(dut.settings.start, cycle in (0, 2))
+            ctx.set(dut.settings.stop, cycle == stops)
+            await ctx.tick()
+            states.append(LinkState(ctx.get(dut.session.state)))
+        down = len(states) if stops else 2 + DOWN_CYCLES
+        assert states == [LinkState.DOWN] * down + [LinkState.START] * (len(states) - down)
+        assert ctx.get(dut.session.number) == session + (0 if stops else 1)
+        assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.SOFTWARE
 
     run_cell(dut, body)
