@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the registers of a part of a card where paths of too many levels of 6-input LUTs end, and where those paths
-start.
+"""List the registers of a card, or of a part of it, where paths of too many levels of 6-input LUTs end, and where those
+paths start.
 
     scripts/list_levels.py dma_engine --config card --over 8
     scripts/list_levels.py adapter --config wide --over 7
 
-The DMA engine of `wide` takes some minutes and 2 GiB. An accelerator takes longer: `--set dimensions=1 --set lanes=4`
-leaves out what is there several times.
+The DMA engine of `wide` takes some minutes and 2 GiB, its accelerator a quarter of an hour and 6 GiB, the card more. Of
+an accelerator's links and lanes one is measured, as all are equal; paths end at the ports of the others, and at those
+of its SRAM (`sram`).
 """
 
 import argparse
@@ -21,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 from fpga.area import measure_endpoints  # noqa: E402
 from hw import emit  # noqa: E402
 from hw.ace.engine import AceEngine  # noqa: E402
+from hw.ace.sram import Sram  # noqa: E402
+from hw.card.card import Card  # noqa: E402
 from hw.card.config import PRESETS  # noqa: E402
 from hw.dma_engine import DmaEngine  # noqa: E402
 from hw.pcie.adapter import PcieAdapter  # noqa: E402
@@ -31,15 +34,20 @@ if TYPE_CHECKING:
 SHOWN = 12
 """Starts of paths that are printed for one endpoint."""
 
-DESIGNS = ("dma_engine", "ace", "adapter")
+DESIGNS = ("card", "dma_engine", "ace", "adapter", "sram")
+
+BOXES = ("*network.link_[1-9]", "*alus.lane_[1-9]", "*alus.lane_[1-9][0-9]", "*chunks.sram")
+"""Modules that are left out, by the pattern of their names."""
 
 
 def component(design: str, preset: str, changed: dict[str, Any]) -> "Component":
     card = PRESETS[preset]
+    if design == "card":
+        return Card(replace(card, **changed))
     if design == "dma_engine":
         return DmaEngine(replace(card.endpoint.dma, **changed))
-    if design == "ace":
-        return AceEngine(replace(card.endpoint.ace, **changed))
+    if design in ("ace", "sram"):
+        return (AceEngine if design == "ace" else Sram)(replace(card.endpoint.ace, **changed))
     return PcieAdapter(replace(card.pcie, **changed))
 
 
@@ -61,7 +69,8 @@ def main() -> None:
     except (TypeError, ValueError) as error:        # a field that the configuration does not have, or a wrong value
         parser.error(str(error))
     text = emit.verilog(part, name=args.design, assertions=False)
-    for endpoint in measure_endpoints(text, top=args.design, over=args.over):
+    boxes = BOXES if args.design in ("card", "ace") else ()
+    for endpoint in measure_endpoints(text, top=args.design, over=args.over, boxes=boxes):
         starts = [f"{name} ({levels})" for name, levels in endpoint.starts.items()]
         more = f" and {len(starts) - SHOWN} more" if len(starts) > SHOWN else ""
         print(f"{endpoint.levels} levels, {endpoint.bits} bits: {endpoint.name}")
