@@ -155,6 +155,9 @@ class _Bench:
             return not (any(port.items for port in self.ports) or any(self.coming) or self.to_read or self.responses)
 
         await run(self.dut, self.actors, until=done)
+        # GRANTs and ABORTs that came last are reported some cycles later.
+        end = self.cycle + receive_latency(self.config)
+        await run(self.dut, self.actors, until=lambda: self.cycle >= end)
         assert self.grants == self.reported
         assert self.faults == self.expected_faults and self.stale == self.expected_stale
         self.conflicts = False
