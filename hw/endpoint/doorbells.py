@@ -117,7 +117,7 @@ class DoorbellSplit(wiring.Component):
 
 
 def _of(owner, *ready):
-    """The owner's ready; what nobody owns is accepted."""
+    """The owner's ready; 1 without an owner."""
     return Mux(owner == 0, ready[0], (owner != 1) | ready[1])
 
 

@@ -13,7 +13,7 @@ from tests.stream.two_domains import CLOCKS, TwoDomains, late_crossings, repeat,
 NS = 1e-9
 ROUND_TRIPS = 3
 ROUND_TRIP_CYCLES = 10
-"""Of the slower clock: a level crosses in 1 cycle and 3 to 4, in each direction."""
+"""Cycles of the slower clock: a level crosses in 1 and 3 to 4, in each direction."""
 
 
 class _Bench:

@@ -270,7 +270,7 @@ class LinkSender(wiring.Component):
         down = Signal()
         m.d.comb += down.eq(self.session.state == LinkState.DOWN)
         m.submodules.signals = signals = ReplayQueue(packet_layout(config), depth=SIGNALS, ram="lut")
-        # A cycle late, so that another GRANT may be on its way.
+        # Registered, so one more GRANT may be in flight.
         m.d.sync += self.signals.free.eq(signals.level < SIGNALS - 2)
         m.d.comb += [signals.i.payload.eq(self.signals.payload), signals.i.valid.eq(self.signals.valid & ~down),
                      self.signals.ready.eq(signals.i.ready | down)]

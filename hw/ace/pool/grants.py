@@ -75,7 +75,7 @@ class GrantStore(wiring.Component):
         row, fsm = table.read[0].data, self.entered.fsm
         found = Signal(range(len(kept)))
         m.d.comb += [found.eq(Cat(self.entered.port, fsm)), table.read[0].addr.eq(found)]
-        # Of all FSMs, one at most enters a phase.
+        # At most one FSM enters a phase in a cycle.
         known, arrives, clears = Signal(), Signal(len(kept)), Signal(len(kept))
         m.d.comb += [
             known.eq(kept.bit_select(found, 1) & (row.sequence == sequences[fsm]) & (row.phase == phases[fsm])),
