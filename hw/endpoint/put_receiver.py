@@ -226,7 +226,10 @@ class PutReceiver(wiring.Component):
                              self.responses.ready.eq((flying.o.valid & head.written) | unexpected[port])]
             with m.If(over):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
-            m.d.sync += outstanding.eq(outstanding + begins - report)
+            with m.If(begins & ~report):
+                m.d.sync += outstanding.eq(outstanding + 1)
+            with m.Elif(report & ~begins):
+                m.d.sync += outstanding.eq(outstanding - 1)
 
             # Packets received before the link went down complete without a result; later ones are stalled until then.
             quiet = Signal(QUIET_WIDTH, name=f"quiet_{port}")

@@ -76,9 +76,11 @@ class Puts(wiring.Component):
         m = Module()
         config, wires = self.config, Wiring(m, self)
         wires.add(sender=PutSender(config), receiver=PutReceiver(config), route=PutRoute(config),
-                  packets=PacketSlice(config), reports=Skid(report_layout(config)))
+                  packets=PacketSlice(config), reports=Skid(report_layout(config)),
+                  responses=Skid(response_layout(config)))
         wires.connect("self.writes", "sender.writes")
-        wires.connect("sender.responses", "self.responses")
+        wires.connect("sender.responses", "responses.i")
+        wires.connect("responses.o", "self.responses")
         wires.connect("receiver.writes", "self.memory_writes")
         wires.connect("self.memory_responses", "receiver.responses")
         wires.connect("self.exports", "receiver.exports")
