@@ -2,7 +2,7 @@
 """One doorbell space: the DMA engine's pages, followed by the accelerator's.
 
 s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine.  Latency: 0 on AW and W, whose ``valid`` and ``ready`` pass through
-up to 4 levels of logic; 1 cycle on B.  Throughput: one beat per cycle.
+up to 5 levels of logic; 1 cycle on B.  Throughput: one beat per cycle.
 """
 
 from amaranth import *

@@ -11,7 +11,7 @@ from hw.endpoint.memory_port import MemoryPort
 from hw.endpoint.put_receiver import PutReceiver
 from hw.endpoint.put_sender import PutSender
 
-LEVELS = 9
+LEVELS = 8
 """Maximum of LUT6 levels between registers."""
 
 BLOCKS = (MemoryPort, PutSender, PutReceiver, DoorbellSplit)
