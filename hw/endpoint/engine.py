@@ -4,7 +4,7 @@
 ::
 
     s_axi_db -> DoorbellSplit -+-> DmaEngine -> AxiStreams -> RemoteSplit -+-> MemoryPort -> m_axi
-    s_axil -> RegisterWindow --+-> AceEngine -> AxiStreams ----------------+       ^
+    s_axil -> RegisterWindow --+-> AceEngine -> AxiStreams -> Skid --------+       ^
                                +-> EndpointControl         |               |       |
                                                            |               +-----> Puts
                                                            +---------------------- links <-> tx, rx
@@ -23,10 +23,12 @@ from hw.common.register_window import RegisterWindow
 from hw.common.wiring import Wiring
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.instruments.events import EventsSignature
+from hw.stream import Skid
 
 from .config import ADDR_WIDTH, EndpointConfig
 from .control import EndpointControl
 from .doorbells import DoorbellSplit
+from .layouts import write_layout
 from .memory_port import MemoryPort
 from .puts import Puts
 from .remote import RemoteSplit
@@ -79,7 +81,8 @@ class Endpoint(wiring.Component):
         _, ace, *_ = wires.add(
             dma=DmaEngine(config.dma), ace=AceEngine(config.ace), control=EndpointControl(config),
             doorbells=DoorbellSplit(config), registers=RegisterWindow(3), memory=MemoryPort(config),
-            split=RemoteSplit(config), puts=Puts(config))
+            split=RemoteSplit(config), puts=Puts(config),
+            ace_writes=Skid(write_layout(config), output_register=False))
         for name, id_width in (("dma", config.dma.axi_id_width), ("ace", ace.m_axi.signature.id_width)):
             wires.add(**{f"{name}_streams": AxiStreams(
                 addr_width=ADDR_WIDTH, data_width=config.data_width, bus_id_width=id_width,
@@ -103,11 +106,12 @@ class Endpoint(wiring.Component):
             wires.connect(f"{part}_streams.reads", f"memory.reads[{number}]")
             wires.connect(f"memory.beats[{number}]", f"{part}_streams.beats")
         wires.connect("dma_streams.writes", "split.i")
+        wires.connect("ace_streams.writes", "ace_writes.i")
         wires.connect("split.responses", "dma_streams.responses")
         wires.connect("split.remote", "puts.writes")
         wires.connect("puts.responses", "split.remote_responses")
         for number, (writes, responses) in enumerate((
-                ("split.local", "split.local_responses"), ("ace_streams.writes", "ace_streams.responses"),
+                ("split.local", "split.local_responses"), ("ace_writes.o", "ace_streams.responses"),
                 ("puts.memory_writes", "puts.memory_responses"))):
             wires.connect(writes, f"memory.writes[{number}]")
             wires.connect(f"memory.responses[{number}]", responses)
