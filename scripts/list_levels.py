@@ -5,9 +5,9 @@ paths start.
     scripts/list_levels.py dma_engine --config card --over 8
     scripts/list_levels.py adapter --config wide --over 7
 
-The DMA engine of `wide` takes some minutes and 2 GiB, its accelerator a quarter of an hour and 6 GiB, the card more. Of
-an accelerator's links and lanes one is measured, as all are equal; paths end at the ports of the others, and at those
-of its SRAM (`sram`).
+The DMA engine of `wide` takes some minutes and 2 GiB, its accelerator a quarter of an hour and 6 GiB. Modules that
+another run measures are left out, and paths end at their ports: of `ace` its SRAM, and all but one of its equal links
+and lanes; of `endpoint` these, the DMA engine and the conversions of numbers; of `card` the accelerator.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from hw.ace.sram import Sram  # noqa: E402
 from hw.card.card import Card  # noqa: E402
 from hw.card.config import PRESETS  # noqa: E402
 from hw.dma_engine import DmaEngine  # noqa: E402
+from hw.endpoint.engine import Endpoint  # noqa: E402
 from hw.pcie.adapter import PcieAdapter  # noqa: E402
 
 if TYPE_CHECKING:
@@ -34,16 +35,22 @@ if TYPE_CHECKING:
 SHOWN = 12
 """Starts of paths that are printed for one endpoint."""
 
-DESIGNS = ("card", "dma_engine", "ace", "adapter", "sram")
+_EQUAL = ("*.network.link_[1-9]", "*.alus.lane_[1-9]", "*.alus.lane_[1-9][0-9]", "*.chunks.sram")
 
-BOXES = ("*network.link_[1-9]", "*alus.lane_[1-9]", "*alus.lane_[1-9][0-9]", "*chunks.sram")
-"""Modules that are left out, by the pattern of their names."""
+DESIGNS: dict[str, tuple[str, ...]] = {
+    "card": ("*.ace",),
+    "endpoint": ("*.dma", *_EQUAL, "*.alus", "*.drain.divide", "*.drain.narrow", "*.fill.widen"),
+    "dma_engine": (), "ace": _EQUAL, "sram": (), "adapter": (),
+}
+"""Designs, and patterns for the names of the modules that are left out."""
 
 
 def component(design: str, preset: str, changed: dict[str, Any]) -> "Component":
     card = PRESETS[preset]
     if design == "card":
         return Card(replace(card, **changed))
+    if design == "endpoint":
+        return Endpoint(replace(card.endpoint, **changed))
     if design == "dma_engine":
         return DmaEngine(replace(card.endpoint.dma, **changed))
     if design in ("ace", "sram"):
@@ -69,8 +76,7 @@ def main() -> None:
     except (TypeError, ValueError) as error:        # a field that the configuration does not have, or a wrong value
         parser.error(str(error))
     text = emit.verilog(part, name=args.design, assertions=False)
-    boxes = BOXES if args.design in ("card", "ace") else ()
-    for endpoint in measure_endpoints(text, top=args.design, over=args.over, boxes=boxes):
+    for endpoint in measure_endpoints(text, top=args.design, over=args.over, boxes=DESIGNS[args.design]):
         starts = [f"{name} ({levels})" for name, levels in endpoint.starts.items()]
         more = f" and {len(starts) - SHOWN} more" if len(starts) > SHOWN else ""
         print(f"{endpoint.levels} levels, {endpoint.bits} bits: {endpoint.name}")
