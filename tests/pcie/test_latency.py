@@ -4,6 +4,7 @@
 The figures are those of docs/pcie.md.
 """
 
+import random
 import warnings
 
 import cocotb
@@ -50,7 +51,7 @@ async def _measure(dut, mhz):
     config = small(512, two_clocks=mhz is not None)
     system = CardSystem(dut, config.endpoint.dma, config.pcie, engine_mhz=mhz, seed=cocotb.RANDOM_SEED)
     await system.start()
-    first, second = system.gpus
+    (first, second), rng = system.gpus, random.Random(cocotb.RANDOM_SEED)
     for number, base in enumerate((first.base, second.base)):
         await system.dma.define_region(number, base=base, length=1 << 20)
     await system.dma.configure_queue(0, rc=second.base + RC)
@@ -62,9 +63,12 @@ async def _measure(dut, mhz):
         if mhz is not None:
             await system.engine_clock.shift(number % PHASES / PHASES)
             await Timer(500, "ns")
+        data = rng.randbytes(64)
+        first.memory.write(0, data)
         cycles = cocotb.start_soon(_cycles(dut))
         await system.post(first, 0, NativeWord.copy(src=(0, 0), dst=(1, 0), length=64, flags=2))
-        await system.wait(second, RC, number)
+        word = await system.wait(second, RC, number)
+        assert not word.failed and second.memory.read(0, 64) == data
         found.append(await cycles)
     assert max(found) == CYCLES[mhz], found
 
