@@ -76,7 +76,7 @@ async def counters_and_events(dut):
     bench = Bench(dut, seed=session_seed("counters"), stalls=parameter("stalls", "none"), latency=20)
     disorder(bench.memory)
     recorder = Recorder(bench)
-    words = await bench.lay_out(pairs(bench.config, bench.rng, 200), skip_errors=True)
+    words = await bench.lay_out(pairs(bench.config, bench.rng, 300), skip_errors=True)
     for index in bench.rng.sample(range(len(words)), 15):
         words[index] = words[index]._replace(src_region=SOURCE + 1)
     last = bench.model.regions[words[-1].dst_region].base + words[-1].dst_offset
