@@ -31,10 +31,12 @@ def selected(shape: ShapeLike, onehot: Iterable[Value], values: Iterable[Value |
     Raises
     ------
     ValueError
-        If there are not as many bits as values.
+        If there are not as many bits as values, or none.
     """
-    width = Shape.cast(shape).width
-    terms = [Mux(one, Value.cast(value), 0)[:width] for one, value in zip(onehot, values, strict=True)]
+    width, bits, choices = Shape.cast(shape).width, list(onehot), list(values)
+    if len(bits) != len(choices) or not bits:
+        raise ValueError(f"selected() needs a bit for each of one value or more, not {len(bits)} for {len(choices)}")
+    terms = [Mux(one, Value.cast(value), 0)[:width] for one, value in zip(bits, choices, strict=True)]
     # Groups that are a LUT each: of 3 terms, then of 6 results.
     group = 3
     while len(terms) > 1:

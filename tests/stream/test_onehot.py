@@ -61,9 +61,11 @@ def test_values_of_other_widths():
     _simulate(m, testbench)
 
 
-def test_as_many_bits_as_values():
-    with pytest.raises(ValueError, match="shorter"):
-        selected(4, Signal(3), [1, 2])
+@pytest.mark.parametrize("values", [[], [1, 2]])
+def test_as_many_bits_as_values(values):
+    bits = Signal(3 if values else 0)
+    with pytest.raises(ValueError, match=rf"^selected\(\) needs a bit for each .* not {len(bits)} for {len(values)}$"):
+        selected(4, bits, values)
 
 
 @pytest.mark.synth
