@@ -9,6 +9,7 @@ from hw.stream import Skid
 from tests.stream.bench import exercise
 
 
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("output_register", [True, False])
 @pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.4, 0.6), (0.0, 0.9)])
 def test_order(stalls, output_register, seed):
