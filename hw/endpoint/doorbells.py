@@ -65,7 +65,7 @@ class DoorbellSplit(wiring.Component):
         m.d.comb += [
             owner.eq(Mux(page < first, 0, Mux(page < first + self.config.ace.queues, 1, unmapped))),
             free.eq(owned.i.ready & responses.i.ready),
-            bus.awready.eq(free & _of(owner, self.dma.awready, self.ace.awready)),
+            bus.awready.eq(free & _owner_ready(owner, self.dma.awready, self.ace.awready)),
             taken.eq(bus.awvalid & bus.awready),
             responses.i.valid.eq(taken), responses.i.payload.owner.eq(owner), responses.i.payload.id.eq(bus.awid),
         ]
@@ -74,7 +74,7 @@ class DoorbellSplit(wiring.Component):
         current, some, ends = Signal(owners), Signal(), Signal()
         m.d.comb += [
             current.eq(Mux(owned.o.valid, owned.o.payload, owner)), some.eq(owned.o.valid | taken),
-            bus.wready.eq(some & _of(current, self.dma.wready, self.ace.wready)),
+            bus.wready.eq(some & _owner_ready(current, self.dma.wready, self.ace.wready)),
             ends.eq(bus.wvalid & bus.wready & bus.wlast), owned.o.ready.eq(ends),
             owned.i.payload.eq(owner), owned.i.valid.eq(taken & (owned.o.valid | ~ends)),
         ]
@@ -116,9 +116,9 @@ class DoorbellSplit(wiring.Component):
         m.d.comb += [bus.arready.eq(part.arready), part.rready.eq(bus.rready)]
 
 
-def _of(owner, *ready):
+def _owner_ready(owner, dma, ace):
     """The owner's ready; 1 without an owner."""
-    return Mux(owner == 0, ready[0], (owner != 1) | ready[1])
+    return Mux(owner == 0, dma, (owner != 1) | ace)
 
 
 def _signature(config):
