@@ -17,7 +17,7 @@ ROUND_TRIP_CYCLES = 10
 
 
 class _Bench:
-    """``episode`` applies resets and checks the levels of both domains, sampled every ns between the clocks' edges."""
+    """``cause`` applies a reset; ``ends`` checks the levels of both domains, sampled every ns between clock edges."""
 
     def __init__(self, dut, top, clocks):
         self.dut, self.top, self.clocks = dut, top, clocks
@@ -46,7 +46,7 @@ class _Bench:
         for cause in self.causes:
             assert (1, 1) in self.levels[cause:], "a domain is not in reset while the other one is"
         for own in range(2):
-            runs = [[level for level in run] for one, run in groupby(self.levels, key=lambda level: level[own]) if one]
+            runs = [list(run) for one, run in groupby(self.levels, key=lambda level: level[own]) if one]
             assert all(any(level[1 - own] for level in run) for run in runs), "a reset ends before the other begins"
         quiet = len(self.levels)
         await ctx.delay(limit * NS)
