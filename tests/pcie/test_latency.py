@@ -23,8 +23,9 @@ warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbex
 
 RC = 0xF0_1000
 PHASES = 8
-CYCLES = {None: 16, 200: 26, 250: 23, 300: 21}
-"""By the engine's clock in MHz, None for the adapter's, in cycles of 250 MHz: the most of all phases."""
+CYCLES = {None: 16, 200: 27, 250: 24, 300: 22}
+"""By the engine's clock in MHz, None for the adapter's, in cycles of 250 MHz: the most of 240 doorbells at other
+phases, of which 14, 6 and 4 took as many, and the others one fewer."""
 
 
 @pytest.mark.parametrize("two_clocks", [False, True], ids=["one", "two"])
@@ -70,7 +71,7 @@ async def _measure(dut, mhz):
         word = await system.wait(second, RC, number)
         assert not word.failed and second.memory.read(0, 64) == data
         found.append(await cycles)
-    assert max(found) == CYCLES[mhz], found
+    assert CYCLES[mhz] - (mhz is not None) <= max(found) <= CYCLES[mhz], found
 
 
 def _name(mhz):
