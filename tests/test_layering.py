@@ -31,10 +31,11 @@ LAYERS = {
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
+    "sim.vfio": {*_HARDWARE, "sim", "sim.cpp", "sim.pcie", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",
-                "sim.system", "sim.validation", "sim.verilator"},
+                "sim.system", "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 
