@@ -23,7 +23,7 @@ LAYERS = {
     "hw.pcie": _CORE,
     "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"},
     "hw": _HARDWARE,
-    "dmace": _HARDWARE,
+    "dmace": {*_HARDWARE, "sim.verilator"},
     "sim.verilator": {"hw"},
     "sim.cpp": {*_HARDWARE, "sim", "sim.dma", "sim.verilator"},
     "sim": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
