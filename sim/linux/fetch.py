@@ -37,6 +37,8 @@ Say = Callable[[str], None]
 class FetchFailed(UserError):
     """Debian's packages cannot be reached from this machine."""
 
+    status = 1
+
 
 @dataclass(frozen=True)
 class Packages:
@@ -250,8 +252,8 @@ def _mirror() -> str:
         origin, component, uri = [*line.split(), "", "", ""][:3]
         if (origin, component) == ("Debian", "main") and "security" not in uri:
             return uri
-    raise FetchFailed("Debian's packages cannot be fetched: this machine's apt has no mirror of Debian in its sources, or "
-                      "`apt-get update` was never run; set DMACE_DEBIAN_MIRROR to one.")
+    raise FetchFailed("Debian's packages cannot be fetched: this machine's apt has no mirror of Debian in its "
+                      "sources; set DMACE_DEBIAN_MIRROR to one.")
 
 
 def _unpack(debs: Sequence[Path], target: Path, version: str) -> None:

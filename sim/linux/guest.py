@@ -78,8 +78,9 @@ def build_part(part: str, target: Path, *, preset: str = "tiny", static: bool = 
          "-o", str(target), *map(str, sources), *(() if static else ("-ldl",))],
         capture_output=True, text=True, check=False)
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["no reason"]
-        raise GuestBuildFailed(f"The guest's program {part} cannot be compiled: {lines[0]}")
+        lines = done.stderr.splitlines()
+        first = next((line for line in lines if "error" in line or "undefined" in line), "the compiler gives no reason")
+        raise GuestBuildFailed(f"The guest's program {part} cannot be compiled: {first}")
 
 
 def build_initrd(root: Path, packages: Packages, parts: Sequence[str], preset: str) -> Path:

@@ -116,7 +116,7 @@ static void find_function(const char *vendor, const char *device, char *function
         snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/device", found[index]->d_name);
         read_file(path, text, sizeof text);
         if (!strncmp(text, device, strlen(device)))
-            snprintf(function, size, "%s", found[index]->d_name);
+            snprintf(function, size, "%.60s", found[index]->d_name);
     }
 }
 
