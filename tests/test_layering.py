@@ -31,7 +31,7 @@ LAYERS = {
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
-    "sim.linux": {*_HARDWARE, "sim", "sim.verilator", "sim.vfio"},
+    "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",

@@ -84,7 +84,7 @@ def run(options: Options, say: Say) -> list[str]:
     step(f"QEMU: {packages.version('qemu')}; kernel: {packages.version('kernel')}")
     server = options.server or _build_server(options, step)
     step("building the guest's programs")
-    initrd = build_initrd(root, packages, options.parts, options.preset)
+    initrd = build_initrd(root, packages, options.parts)
     logs = options.keep or root / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="dmace-") as folder:

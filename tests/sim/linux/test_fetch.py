@@ -55,8 +55,8 @@ def test_codename(tmp_path):
 
 @pytest.mark.parametrize("text", ["ID=fedora\nVERSION_CODENAME=x\n", "ID=debian\n", ""])
 def test_other_machines_need_a_suite(tmp_path, text):
-    sentence = (r"^This machine is not a release of Debian, so the guest's kernel needs a suite: set DMACE_LINUX_SUITE, "
-                r"for instance to bookworm\.$")
+    sentence = (r"^This machine is not a release of Debian, so the guest's kernel needs a suite: set "
+                r"DMACE_LINUX_SUITE, for instance to bookworm\.$")
     with pytest.raises(FetchFailed, match=sentence):
         codename(_release(tmp_path, text))
 

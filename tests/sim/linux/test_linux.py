@@ -14,7 +14,7 @@ from hw.errors import UserError
 from sim.linux.__main__ import main, parse
 from sim.linux.console import Console, Span, pattern
 from sim.linux.fetch import FetchFailed, Packages, fetch
-from sim.linux.guest import PARTS, build_part, part_sources
+from sim.linux.guest import PARTS, build_part, part_source
 from sim.linux.machine import Machine
 from sim.linux.run import DEFAULT_PARTS
 from sim.verilator.toolchain import build_root
@@ -84,7 +84,7 @@ def test_the_machine(tmp_path):
 
 def test_parts_have_sources():
     for part in PARTS:
-        assert part == "perf" or part_sources(part)[0].is_file(), part
+        assert part == "perf" or part_source(part).is_file(), part
 
 
 def test_arguments():
