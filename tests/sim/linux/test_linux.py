@@ -115,7 +115,7 @@ def test_copies_run_over_a_simulator_in_the_same_process(tmp_path):
     from sim.vfio.harness import build_transport
 
     build_part("copies", tmp_path / "copies", static=False)
-    library = build_transport("tiny", "dma").path
+    library = build_transport("tiny", "card").path
     subprocess.run([tmp_path / "copies", f"sim:{library}"], check=True, timeout=600)
 
 
