@@ -23,7 +23,7 @@ LAYERS = {
     "hw.pcie": _CORE,
     "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"},
     "hw": _HARDWARE,
-    "dmace": _HARDWARE,
+    "dmace": {*_HARDWARE, "sim.verilator"},
     "sim.verilator": {"hw"},
     "sim.cpp": {*_HARDWARE, "sim", "sim.dma", "sim.verilator"},
     "sim": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
@@ -32,10 +32,11 @@ LAYERS = {
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
+    "sim.vfio": {*_HARDWARE, "sim", "sim.cpp", "sim.pcie", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",
-                "sim.system", "sim.validation", "sim.verilator"},
+                "sim.system", "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 

@@ -39,6 +39,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* Version of this interface: 100 * major + minor. */
 #define LIBDMACE_VERSION 100
@@ -207,6 +210,9 @@ typedef struct dmace_queue_stats {
 
 int dmace_get_queue_stats(dmace_queue_handle *queue, dmace_queue_stats *stats);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "arenas.h"
+#include "completion.h"
 #include "link.h"
 #include "memory.h"
 
@@ -137,17 +138,8 @@ private:
     }
 
     Tlp completion_of(const Tlp& request, uint64_t from, uint64_t upto, uint64_t end) {
-        Tlp completion;
-        completion.kind = Kind::kCompletion;
-        completion.requester = request.requester;
-        completion.completer = identity_;
-        completion.tag = request.tag;
-        completion.attributes = request.attributes;
-        completion.byte_count = static_cast<unsigned>(end - from);
-        completion.lower_address = from & 0x7F;
+        Tlp completion = completion_header(request, from, upto, end, identity_);
         const uint64_t first = from & ~uint64_t{3};
-        completion.dwords = static_cast<unsigned>((upto - first + 3) / 4);
-        completion.data.resize(completion.dwords);
         for (uint32_t& word : completion.data) word = static_cast<uint32_t>(random_.next());
         const uint8_t* data = bytes.at(from);
         if (!data) throw Violation("The " + request.title() + " is outside of all memory.");

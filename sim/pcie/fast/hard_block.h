@@ -39,7 +39,10 @@ public:
 
     uint64_t cycle = 0;
     Limits limits;
-    bool memory_enable = true;
+    bool memory_enable = true, msix_enable = false;
+    // Requests while bus mastering is disabled: a violation, or dropped, and reads completed with UR.
+    enum class WithoutMaster : uint8_t { kViolation, kUnsupported };
+    WithoutMaster without_master = WithoutMaster::kViolation;
     Stalls stalls;
     // Requests of the card in flight, by tag.
     struct Read {
@@ -181,6 +184,14 @@ private:
         deliver(tlp, 0, code, true);
     }
 
+    void refuse(uint8_t tag) {
+        Tlp tlp;
+        tlp.kind = Kind::kCompletion;
+        tlp.tag = tag;
+        tlp.status = kUnsupportedRequest;
+        deliver(tlp, 0, kBadStatus, true);
+    }
+
     void deliver(const Tlp& tlp, unsigned address, ErrorCode code, bool done) {
         Packet packet;
         packet.words.resize(kCompletionDwords);
@@ -235,6 +246,7 @@ private:
         PIN(cfg, cfg_max_read_req) = log2_of(limits.max_read / 128);
         PIN(cfg, cfg_function_status) = pins_.flr ? 0 : memory_enable << 1 | limits.bus_master << 2;
         PIN(cfg, cfg_flr_in_process) = pins_.flr;
+        PIN(cfg, cfg_interrupt_msix_enable) = msix_enable;
         PIN(cfg, cfg_mgmt_read_write_done) = pins_.due == 1;
         PIN(cfg, cfg_mgmt_read_data) = pins_.due == 1 ? pins_.extended << kExtendedTagBit : 0;
     }
@@ -282,8 +294,13 @@ private:
 
     void requested(const Packet& packet) {
         Tlp tlp = decode_request(packet);
-        check_request(packet, tlp, limits);
+        const bool refused = !limits.bus_master && without_master == WithoutMaster::kUnsupported;
+        check_request(packet, tlp, refused ? Limits{limits.max_payload, limits.max_read, limits.tags} : limits);
         tlp.requester = kCardId;
+        if (refused) {
+            if (tlp.kind == Kind::kRead) refuse(tlp.tag);
+            return;
+        }
         if (pins_.flr) {
             // Bus mastering has ended. The specification of the hard block does not say what becomes of a read.
             if (tlp.kind == Kind::kRead) terminate(tlp.tag, kFunctionReset);

@@ -66,7 +66,8 @@ def card_header(config: PcieConfig) -> str:
     sizes = {
         "kDataWidth": width, "kTags": config.tags, "kReadBytes": config.read_bytes,
         "kDoorbellBits": config.doorbell_addr_width, "kBar0Bits": registers.BAR0_BITS,
-        "kPcieRegisters": registers.WINDOWS["PCIE"], "kExtendedTagBit": EXTENDED_TAG_BIT,
+        "kPcieRegisters": registers.WINDOWS["PCIE"], "kMsixTable": registers.MSIX_TABLE,
+        "kMsixPending": registers.MSIX_PENDING, "kMsixVectors": config.vectors, "kExtendedTagBit": EXTENDED_TAG_BIT,
         "kRequestDwords": RequesterRequest.size // 32, "kCompletionDwords": RequesterCompletion.size // 32,
     }
     lines = [

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the Verilated card behind a vfio-user server, or as a library in the same process."""
+
+from pathlib import Path
+
+from hw.card import PRESET_NAMES
+from hw.errors import UserError
+from sim.verilator.build import Status
+from sim.verilator.program import Program, build_program
+
+__all__ = ["LEVELS", "build_server", "build_transport"]
+
+LEVELS = ("card", "dma")
+"""``card``: the whole card; ``dma``: its DMA engine and PCIe adapter, built in a third of the time."""
+
+_HERE = Path(__file__).parent
+_SHARED = (_HERE.parent / "pcie" / "fast", _HERE.parent / "cpp")
+_SOURCES = tuple(
+    path for folder, names in (
+        (_HERE, ("card_device.h", "client_host.h", "config_space.h", "connection.h", "device.h", "guarded_copy.h",
+                 "memory_map.h", "messages.h", "program.h", "server.h")),
+        (_SHARED[0], ("bits.h", "completion.h", "hard_block.h", "link.h", "rules.h", "streams.h", "tlp.h")),
+        (_SHARED[1], ("memory.h",)))
+    for path in (folder / name for name in names))
+
+
+
+
+def build_server(preset: str = "tiny", level: str = "card", status: Status | None = None) -> Program:
+    """The server of a card's preset: ``program --socket PATH``.
+
+    Raises
+    ------
+    UserError
+        If there is no such preset or level.
+    BuildFailed, ToolMissing
+        As :func:`build_program`.
+    """
+    return _build(preset, level, "server", status)
+
+
+def build_transport(preset: str = "tiny", level: str = "card", status: Status | None = None) -> Program:
+    """The card as a transport of libdmace: a shared library with ``dmace_transport_open``."""
+    return _build(preset, level, "transport", status)
+
+
+def _build(preset: str, level: str, kind: str, status: Status | None) -> Program:
+    for what, value, known in (("preset", preset, PRESET_NAMES), ("level", level, LEVELS)):
+        if value not in known:
+            raise UserError(f"The {what} of a simulated card must be one of {', '.join(known)}, not {value!r}.")
+    # Imported here, so that a wrong name is reported without waiting for the hardware description.
+    from hw.card.card import Card
+    from hw.card.config import PRESETS
+    from sim.cpp.clocked import ClockedInputs
+    from sim.pcie.dma_card import DmaCard, preset_sizes
+    from sim.pcie.fast.header import card_header
+    from sim.verilator.design import Design
+
+    config = PRESETS[preset]
+    engine, pcie = (config.endpoint.dma, config.pcie) if level == "card" else preset_sizes(preset)
+    design = Design(Card, config) if level == "card" else Design(DmaCard, engine, pcie)
+    library = _HERE.parents[1] / "dmace" / "libdmace"
+    extra = (_HERE / "process_host.h", library / "dmace_transport.h") if kind == "transport" else ()
+    return build_program(
+        Design(ClockedInputs, design), name=f"vfio_{level}_{kind}",
+        main=_HERE / ("transport.cpp" if kind == "transport" else "main.cpp"), sources=(*_SOURCES, *extra),
+        generated={"card.h": card_header(pcie)}, includes=(_HERE, *_SHARED, library), shared=kind == "transport",
+        status=status)
