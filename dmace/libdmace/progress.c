@@ -149,7 +149,7 @@ int dmace_queue_progress(dmace_queue_handle *queue)
     }
     if ((code = process(queue, word)))
         return code;
-    if (queue->completed == queue->posted || queue->broken)
+    if ((queue->completed == queue->posted && !queue->refused) || queue->broken)
         return 0;
     const int64_t now = dmace_now();
     if (now - queue->checked < queue->interval)

@@ -63,7 +63,8 @@ static void close_card(void *context)
     for (int i = 0; i < SPANS; ++i)
         if (card->spans[i].own)
             free(card->spans[i].data);
-    free(card->pages);
+    if (card->pages)
+        munmap(card->pages, FAKE_QUEUES * 4096);
     pthread_mutex_destroy(&card->lock);
     free(card);
     --open_cards;
@@ -102,8 +103,7 @@ int dmace_transport_open(const char *argument, const dmace_transport **transport
         card->transport.save = save;
     }
     if (strstr(argument, "page")) {
-        card->pages = aligned_alloc(4096, FAKE_QUEUES * 4096);
-        memset(card->pages, 0, FAKE_QUEUES * 4096);
+        card->pages = mmap(NULL, FAKE_QUEUES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         card->transport.page = page;
     }
     ++open_cards;
