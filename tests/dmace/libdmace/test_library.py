@@ -56,8 +56,10 @@ def test_all_cases_run():
 
 
 @pytest.mark.parametrize("arguments, status, text", [
-    (["sim:FAKE", "--requests", "100", "--queues", "2", "--sizes", "64,5000", "--check"], 0, "5000        100     500000"),
-    (["sim:FAKE", "--mode", "lat", "--size", "7", "--requests", "3"], 0, "Latency, 1 queue, 1 request of each in flight"),
+    (["sim:FAKE", "--requests", "100", "--queues", "2", "--sizes", "64,5000", "--check"], 0,
+     "5000        100     500000"),
+    (["sim:FAKE", "--mode", "lat", "--size", "7", "--requests", "3"], 0,
+     "Latency, 1 queue, 1 request of each in flight"),
     (["sim:FAKE", "--mode", "x"], 2, "--mode must be bw, lat or both, not x"),
     (["sim:FAKE", "--sizes", "64,"], 2, "--sizes must be 1 to 268435455, not"),
     (["sim:FAKE", "--queues", "9"], 2, "--queues must be at most the card's 8, not 9"),
@@ -84,8 +86,9 @@ def test_export(tmp_path):
     assert {"dmace.h", "dmace_card.h", "dmace_transport.h", "libdmace.h", "libdmace.so", "libdmace.a", "dmace-perf"} \
         == {path.name for path in (tmp_path / "folder").iterdir()}
     program = tmp_path / "user.c"
-    program.write_text('#include "libdmace.h"\n#include <stdio.h>\n'
-                       'int main(void) { dmace_device *d; return !(dmace_open("x:", &d) < 0 && puts(dmace_error()) >= 0); }\n')
+    program.write_text('#include "libdmace.h"\n#include <stdio.h>\nint main(void)\n{\n'
+                       '    dmace_device *device;\n'
+                       '    return !(dmace_open("x:", &device) < 0 && puts(dmace_error()) >= 0);\n}\n')
     compile_program(tmp_path / "folder", program, tmp_path / "user")
     assert _run([tmp_path / "user"]).stdout == "Name of a device must begin with vfio: or sim:, not be x:\n"
 
