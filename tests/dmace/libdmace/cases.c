@@ -8,7 +8,7 @@ const char *fake_library;
 
 int main(int count, char **arguments)
 {
-    const test_case *all[] = {device_cases, memory_cases, queue_cases, failure_cases};
+    const test_case *all[] = {device_cases, memory_cases, queue_cases, failure_cases, vfio_cases};
     fake_library = count == 3 ? arguments[1] : "";
     for (size_t group = 0; group < sizeof all / sizeof *all; ++group)
         for (const test_case *one = all[group]; one->name; ++one) {

@@ -41,7 +41,7 @@ typedef struct test_case {
     void (*run)(void);
 } test_case;
 
-extern const test_case device_cases[], memory_cases[], queue_cases[], failure_cases[];
+extern const test_case device_cases[], memory_cases[], queue_cases[], failure_cases[], vfio_cases[];
 
 /* The fake card as a library, for names of simulators. */
 extern const char *fake_library;

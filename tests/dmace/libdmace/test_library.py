@@ -18,6 +18,7 @@ from sim.verilator.toolchain import build_root
 
 HERE = Path(__file__).parent
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+WRAPPED = ("access", "close", "closedir", "ioctl", "open", "opendir", "readlink")
 CASES = [name for group in sorted(HERE.glob("cases_*.c"))
          for name in re.findall(r'\{"(\w+)", \w+\}', group.read_text(encoding="utf-8"))]
 
@@ -32,7 +33,7 @@ def _build(flags):
         fake = [*c_compiler(), *FLAGS, *flags, "-I", made, "-fPIC", "-pthread", HERE / "fake_card.c"]
         subprocess.run([*fake, "-shared", "-o", folder / "fake_card.so"], check=True)
         subprocess.run([*c_compiler(), *FLAGS, *flags, "-I", made, *sorted(HERE.glob("cases*.c")), HERE / "fake_card.c",
-                        made / "libdmace.a", "-pthread", "-ldl", "-o", folder / "cases"], check=True)
+                        HERE / "fake_vfio.c", *(f"-Wl,--wrap={name}" for name in WRAPPED), made / "libdmace.a", "-pthread", "-ldl", "-o", folder / "cases"], check=True)
 
     once(folder, make, product="cases", name="cases of libdmace")
     return folder
