@@ -69,7 +69,7 @@ static void all_queues(void)
 static const struct { const char *card; dmace_queue_options options; } kinds[] = {
     {"", {.weight = 3, .priority = 2, .segments = 4}}, {"page", {.segments = 999}}, {"remote", {.domain = 0}},
     {"", {.ring = 3}}, {"page", {.ring = 5}}, {"remote", {.ring = 4}}, {"", {.interrupt = 1}}, {"wrap", {.skip_errors = 1}},
-    {"wrap", {.ring = 3}},
+    {"wrap", {.ring = 3}}, {"noendpoint slow", {.interrupt = 1}},
 };
 
 static void copies(void)
