@@ -142,14 +142,13 @@ int dmace_queue_progress(dmace_queue_handle *queue)
     uint64_t word;
     int code;
     if (queue->words.data) {
-        word = DMACE_LOAD_8((const volatile uint64_t *)queue->words.data);
-        DMACE_ACQUIRE();
+        word = __atomic_load_n((const uint64_t *)queue->words.data, __ATOMIC_ACQUIRE);
     } else if ((code = dmace_span_load(queue->device, &queue->words, 0, &word, sizeof word))) {
         return code;
     }
     if ((code = process(queue, word)))
         return code;
-    if (queue->completed == queue->posted || queue->broken)
+    if ((queue->completed == queue->posted && !queue->refused) || queue->broken)
         return 0;
     const int64_t now = dmace_now();
     if (now - queue->checked < queue->interval)
