@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions of the runtime; each message is a sentence that names the value and the rule."""
+
+from hw.dma_engine.words import Status
+from hw.errors import UserError
+
+__all__ = ["DmaceError", "RequestFailed", "RequestTimeout"]
+
+
+class DmaceError(UserError):
+    """A call has failed.
+
+    Attributes
+    ----------
+    code : int
+        The system's number of the error (errno), or 0.
+    """
+
+    status = 1
+
+    def __init__(self, sentence: str, code: int = 0) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class RequestFailed(DmaceError):
+    """The device has completed a request with a failure.
+
+    Attributes
+    ----------
+    result : :class:`hw.dma_engine.words.Status`
+    number : int
+        The request's number in its queue, from 1 on.
+    """
+
+    def __init__(self, sentence: str, result: Status, number: int) -> None:
+        super().__init__(sentence)
+        self.result, self.number = result, number
+
+
+class RequestTimeout(DmaceError, TimeoutError):
+    """A request has not completed in time; it is still in progress."""
