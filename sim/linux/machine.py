@@ -50,7 +50,7 @@ class Machine:
     @property
     def kernel_options(self) -> str:
         """The kernel's command line."""
-        words = ["console=ttyS0", "quiet", "panic=-1", f"intel_iommu={'on' if self.iommu else 'off'}",
+        words = ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", f"intel_iommu={'on' if self.iommu else 'off'}",
                  f"dmace.parts={','.join(self.parts)}", f"dmace.limit={self.limit}"]
         words += [f"dmace.{part}={','.join(given)}" for part, given in self.arguments.items() if given]
         return " ".join(words)
@@ -59,10 +59,12 @@ class Machine:
         """The command line of QEMU; the console is its standard output.
 
         The guest's memory is a shared file, so that the card's server can map it. With ``caching-mode`` QEMU learns of
-        each new mapping of the IOMMU, which must be named before the devices behind it.
+        each new mapping of the IOMMU, which must be named before the devices behind it. Without posted writes a store
+        ends when the server has it; otherwise a guest that stores without end fills QEMU's memory with messages.
         """
         card = {"driver": "vfio-user-pci", "id": "card", "bus": "card_port",
-                "socket": {"type": "unix", "path": str(self.socket)}}
+                "socket": {"type": "unix", "path": str(self.socket)}, "x-no-posted-writes": True,
+                "x-msg-timeout": 60_000}
         devices = ["intel-iommu,caching-mode=on"] if self.iommu else []
         devices += ["pcie-root-port,id=card_port,chassis=1", "pcie-root-port,id=peer_port,chassis=2", json.dumps(card),
                     "ivshmem-plain,memdev=peer,bus=peer_port"]

@@ -136,8 +136,8 @@ static void bind(const char *function)
         printf("init: vfio-pci does not take %s, which has no IOMMU\n", function);
 }
 
-/* Waits for a part, and kills it with its children when the limit is over. Other processes are orphans. */
-static int wait_for(pid_t part, double limit)
+/* Waits for a part, at most until its limit is over, and kills it and what is left of its children. */
+static int end_of(pid_t part, double limit)
 {
     const double end = seconds() + limit;
     sigset_t child;
@@ -145,15 +145,14 @@ static int wait_for(pid_t part, double limit)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     for (;;) {
-        pid_t ended;
-        while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
-            if (ended == part)
-                return status;
-        if (seconds() > end) {
+        const pid_t ended = waitpid(part, &status, WNOHANG);
+        if (!ended && seconds() > end)
             printf("init: the time limit of %.0f seconds is over\n", limit);
+        if (ended || seconds() > end) {
             kill(-part, SIGKILL);
-            waitpid(part, &status, 0);
-            return -1;
+            while (waitpid(-part, NULL, 0) > 0)
+                ;
+            return ended ? status : -1;
         }
         sigtimedwait(&child, NULL, &(struct timespec){1, 0});
     }
@@ -188,7 +187,7 @@ static int run(const char *part, const char *card, const char *peer, double limi
         _exit(127);
     }
     setpgid(child, child);
-    const int status = wait_for(child, limit);
+    const int status = end_of(child, limit);
     const int passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!passed && WIFSIGNALED(status))
         printf("init: %s was ended by signal %d\n", part, WTERMSIG(status));
