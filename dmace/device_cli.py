@@ -41,12 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
             ("trace", _trace, "run copies, and write their times for chrome://tracing and Perfetto")):
         action = actions.add_parser(name, help=summary)
         action.set_defaults(call=call)
-        action.add_argument("name", metavar="NAME", help="vfio:DDDD:BB:DD.F or sim:PRESET; `dmace device list` has them")
+        action.add_argument("name", metavar="NAME", help="vfio:DDDD:BB:DD.F or sim:PRESET; see `dmace device list`")
         if name == "copy":
             action.add_argument("source", metavar="FROM", type=Path)
             action.add_argument("target", metavar="TO", type=Path)
         if name == "bench":
-            action.add_argument("--sizes", default="64,1024,4096", metavar="N,N", help="bytes of a request (%(default)s)")
+            action.add_argument("--sizes", default="64,1024,4096", metavar="N,N",
+                                help="bytes of a request (%(default)s)")
             action.add_argument("--requests", default="200", metavar="N", help="of each size (%(default)s)")
             action.add_argument("--queues", default="1", metavar="N", help="for bandwidth (%(default)s)")
         if name == "trace":
@@ -127,7 +128,8 @@ def _selftest(args: argparse.Namespace) -> int:
                       + (f": {outcome.problem}" if outcome.problem else ""), flush=True)
     failed = sum(bool(outcome.problem) for outcome in outcomes)
     if args.json:
-        print(json.dumps({"ok": not failed, "seed": args.seed, "checks": [one._asdict() for one in outcomes]}, indent=1))
+        checks = [outcome._asdict() for outcome in outcomes]
+        print(json.dumps({"ok": not failed, "seed": args.seed, "checks": checks}, indent=1))
     else:
         print(f"{len(outcomes) - failed} of {len(outcomes)} checks passed, seed {args.seed}")
     return 1 if failed else 0
@@ -149,7 +151,8 @@ def _copy(args: argparse.Namespace) -> int:
         seconds, after = time.monotonic() - began, device.cycles()
         found = target.read()
     if found != data:
-        raise DmaceError(f"The device has copied {sum(a != b for a, b in zip(found, data, strict=True)):,} wrong bytes.")
+        wrong = sum(a != b for a, b in zip(found, data, strict=True))
+        raise DmaceError(f"The device has copied {wrong:,} wrong bytes.")
     try:
         args.target.write_bytes(found)
     except OSError as error:

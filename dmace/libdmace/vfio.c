@@ -129,6 +129,7 @@ int dmace_vfio_open(const char *function, const dmace_transport **transport, voi
         close_card(card);
         return dmace_fail(code, "%s", kept);
     }
+    vfio_find_cycles(card);
     *transport = &card->transport;
     *context = card;
     return 0;

@@ -47,8 +47,8 @@ def _copies(device: Device, rng: random.Random) -> None:
             expected = np.full(_LENGTH, _GUARD, np.uint8)
             expected[to:to + length] = data[start:start + length]
             wrong = np.flatnonzero(target.array() != expected)
-            _need(not len(wrong), f"A copy of {length} bytes from {start} to {to} has {len(wrong)} wrong bytes, the first "
-                                  f"at {wrong[:1]}.")
+            _need(not len(wrong), f"A copy of {length} bytes from {start} to {to} has {len(wrong)} wrong bytes, the "
+                                  f"first at {wrong[:1]}.")
     source.close()
     target.close()
 
@@ -73,7 +73,8 @@ def _signals(device: Device, rng: random.Random) -> None:
         value = rng.getrandbits(44)
         queue.copy(memory[2048:], memory[:1024])
         queue.signal(memory[64:72], value).wait(60)
-        _need(memory.array(np.uint64)[8] == value, f"A signal of {value:#x} has stored {memory.array(np.uint64)[8]:#x}.")
+        found = memory.array(np.uint64)[8]
+        _need(found == value, f"A signal of {value:#x} has stored {found:#x}.")
 
 
 def _queues(device: Device, rng: random.Random) -> None:
