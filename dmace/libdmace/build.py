@@ -89,7 +89,7 @@ def _make(folder: Path, flags: Sequence[str]) -> None:
     for name in _PUBLIC:
         shutil.copyfile(SOURCES / name, folder / name)
     objects = [folder / f"{source.stem}.o" for source in _sources()]
-    compiling = [*compiler, *FLAGS, *flags, "-fPIC", "-fvisibility=hidden", "-pthread", "-I", folder]
+    compiling: list[str | Path] = [*compiler, *FLAGS, *flags, "-fPIC", "-fvisibility=hidden", "-pthread", "-I", folder]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda source, made: _run([*compiling, "-c", source, "-o", made]), _sources(), objects))
     _run([*compiler, *FLAGS, *flags, "-shared", *objects, *_LIBRARIES, "-o", folder / "libdmace.so"])

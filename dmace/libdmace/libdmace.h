@@ -66,7 +66,7 @@ const char *dmace_status_name(int status);
 
 /* ---- Devices. */
 
-/* What is behind a name. All sizes are read from the card. */
+/* A device. All sizes are read from the card. */
 typedef struct dmace_info {
     char transport[16];
     uint32_t queues;           /* that requests can be posted to */
@@ -136,7 +136,7 @@ int dmace_register_dmabuf(dmace_device *device, int fd, uint64_t offset, size_t 
 int dmace_register_bar(dmace_device *device, const char *function, unsigned bar, uint64_t offset, size_t length,
                        uint32_t domain, uint32_t access, dmace_memory **memory);
 
-/* A span of I/O addresses that somebody else has made reachable, a multiple of 4096. */
+/* A span of I/O addresses that something else has made reachable, from a multiple of 4096 on. */
 int dmace_register_address(dmace_device *device, uint64_t io_address, size_t length, uint32_t domain, uint32_t access,
                            dmace_memory **memory);
 
@@ -175,8 +175,8 @@ int dmace_queue_destroy(dmace_queue_handle *queue);
 
 uint32_t dmace_queue_number(const dmace_queue_handle *queue);
 
-/* What a thread needs to post without this library: the doorbell page, null where the transport cannot map it, and both
- * completion words. Do not mix: the library counts only what it has posted itself. */
+/* The queue for a thread that posts without this library: the doorbell page, null where the transport cannot map it, and
+ * both completion words. Do not mix: the library counts only its own requests. */
 dmace_queue dmace_queue_view(const dmace_queue_handle *queue);
 
 /* Post a request; `request` receives its number in the queue, from 1 on, and may be null. `flags`: DMACE_DMA_FLAG_FENCE,

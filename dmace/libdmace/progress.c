@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * progress.c: what of a queue has completed, and which requests have failed, from its SC word. All with the queue's lock
- * held.
+ * progress.c: which requests of a queue have completed, and which have failed, from its SC word. All with the queue's
+ * lock held.
  *
  * In a queue that holds, the failed request is the one behind the count, and CLEAR lets the queue continue. In one that
  * skips errors, the error log has the number of the first failure; the others among the requests that have completed
- * since are not told apart.
+ * since are not distinguished.
  */
 #include "internal.h"
 

@@ -49,8 +49,8 @@ int vfio_address_take(vfio_addresses *addresses, size_t length, vfio_mapping **m
 vfio_mapping **vfio_address_find(vfio_addresses *addresses, uint64_t io_address, size_t length);
 void vfio_address_free(vfio_mapping **mapping);
 
-/* vfio_container.c, vfio_iommufd.c: fill in `iommu`, `device`, and the ranges of `addresses`; what is open then is closed
- * by vfio_close(). */
+/* vfio_container.c, vfio_iommufd.c: opening fills in `iommu`, `device`, and the ranges of `addresses`; vfio.c closes
+ * the files, on failure too. */
 int vfio_container_open(vfio *card);
 int vfio_container_map(vfio *card, void *address, size_t length, uint32_t rights, uint64_t io_address);
 int vfio_container_unmap(vfio *card, uint64_t io_address, size_t length);

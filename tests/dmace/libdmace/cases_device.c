@@ -99,7 +99,7 @@ static void registers(void)
 static void *wait_forever(void *argument)
 {
     bench *made = argument;
-    REQUIRE_FAILS(dmace_wait(made->queue, 1, DMACE_FOREVER), -ECANCELED, "Request 1 of queue");
+    REQUIRE(dmace_wait(made->queue, 1, DMACE_FOREVER) == -ECANCELED);
     return NULL;
 }
 

@@ -33,7 +33,8 @@ def _build(flags):
         fake = [*c_compiler(), *FLAGS, *flags, "-I", made, "-fPIC", "-pthread", HERE / "fake_card.c"]
         subprocess.run([*fake, "-shared", "-o", folder / "fake_card.so"], check=True)
         subprocess.run([*c_compiler(), *FLAGS, *flags, "-I", made, *sorted(HERE.glob("cases*.c")), HERE / "fake_card.c",
-                        HERE / "fake_vfio.c", *(f"-Wl,--wrap={name}" for name in WRAPPED), made / "libdmace.a", "-pthread", "-ldl", "-o", folder / "cases"], check=True)
+                        HERE / "fake_vfio.c", *(f"-Wl,--wrap={name}" for name in WRAPPED), made / "libdmace.a",
+                        "-pthread", "-ldl", "-o", folder / "cases"], check=True)
 
     once(folder, make, product="cases", name="cases of libdmace")
     return folder
