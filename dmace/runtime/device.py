@@ -178,12 +178,13 @@ class Device:
         interrupt : bool
             Requests signal an eventfd, which ``await`` uses.
         skip_errors : bool
-            Requests behind a failed one are executed.
+            Requests behind a failed one are executed, and those that may have failed, too, are reported as failed: only
+            the first failure is exact. Otherwise the queue holds, and each failure is exact.
         """
         for name, value in (("domain", domain), ("weight", weight), ("priority", priority), ("segments", segments),
                             ("ring", ring)):
             if not 0 <= value < 1 << 32:
-                raise DmaceError(f"{name} must be a number from 0 on, not {value}.")
+                raise DmaceError(f"The option {name} of a queue must be a number from 0 on, not {value}.")
         options = QueueOptions(domain, weight, priority, segments, ring, int(interrupt), int(skip_errors))
         handle = ctypes.c_void_p()
         self.library.queue_create(self.handle, ctypes.byref(options), ctypes.byref(handle))
