@@ -32,6 +32,7 @@ VERBS = {
     "sweep": ("sim.cli.sweep", "predict training over every combination of values, on many cores or machines"),
     "fused": ("sim.cli.fused", "predict the time saved by fusing computation with its communication"),
     "soak": ("sim.cli.soak", "run long random tests in C++ harnesses: copies, reassigned memory, the card behind PCIe"),
+    "device": ("dmace.device_cli", "list, test and measure cards, behind VFIO or simulated in this process"),
     "fpga": ("fpga.cli", "build a bitstream with open tools, and load it into a board"),
     "board": ("fpga.board.cli", "talk to a loaded board over its serial port: self-test, copies, benchmark"),
     "doctor": ("sim.cli.doctor", "list the missing tools of this machine, and how to install them"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("hw", "sim", "dmace", "fpga", "tests", "scripts")
-SUFFIXES = (".py", ".cpp", ".h", ".in")
+SUFFIXES = (".py", ".c", ".cpp", ".h", ".in")
 LIMIT = 400
 
 

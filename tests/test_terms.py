@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that must not return: the last column of the glossary in CONTRIBUTING.md, where a pattern can find it.
 
-Docstrings, comments, messages, register descriptions and names of Python files, comments and messages of C++ files, and
-the prose of Markdown files. Text in backquotes and code blocks is exempt.
+Docstrings, comments, messages, register descriptions and names of Python files, comments and messages of C and C++
+files, and the prose of Markdown files. Text in backquotes and code blocks is exempt.
 """
 
 import ast
@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-FILES = ("*.md", "docs/*.md", "sim/**/*.cpp", "sim/**/*.h", "hw/**/*.h.in", *(
+FILES = ("*.md", "docs/*.md", "sim/**/*.cpp", "sim/**/*.h", "hw/**/*.h.in", "dmace/**/*.[ch]", "tests/**/*.[ch]", *(
     f"{folder}/**/*.py" for folder in ("dmace", "hw", "sim", "fpga", "scripts", "examples", "tests")))
 
 #: Pattern -> the term to use.

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hw.card.config import PRESETS
@@ -87,11 +88,10 @@ def _make(folder: Path, flags: Sequence[str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     for name in _PUBLIC:
         shutil.copyfile(SOURCES / name, folder / name)
-    objects = []
-    for source in _sources():
-        objects.append(folder / f"{source.stem}.o")
-        _run([*compiler, *FLAGS, *flags, "-fPIC", "-fvisibility=hidden", "-pthread", "-I", folder, "-c", source, "-o",
-              objects[-1]])
+    objects = [folder / f"{source.stem}.o" for source in _sources()]
+    compiling: list[str | Path] = [*compiler, *FLAGS, *flags, "-fPIC", "-fvisibility=hidden", "-pthread", "-I", folder]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda source, made: _run([*compiling, "-c", source, "-o", made]), _sources(), objects))
     _run([*compiler, *FLAGS, *flags, "-shared", *objects, *_LIBRARIES, "-o", folder / "libdmace.so"])
     (folder / "libdmace.a").unlink(missing_ok=True)
     _run([shutil.which("ar") or "ar", "rcs", folder / "libdmace.a", *objects])

@@ -94,12 +94,12 @@ static int check_last_row(const dmace_memory *memory, uint64_t offset, int64_t s
     if (__builtin_mul_overflow(stride, (int64_t)(rows - 1), &distance) ||
         distance > (int64_t)memory->length || distance < -(int64_t)memory->length ||
         (int64_t)offset + distance < 0 || (uint64_t)((int64_t)offset + distance) > memory->length - length)
-        return dmace_fail(-ERANGE, "Rows of the %s must be in its %zu bytes: %u rows with a stride of %lld are not", name,
-                          memory->length, rows, (long long)stride);
+        return dmace_fail(-ERANGE, "Rows of the %s must be in its %zu bytes: %u rows with a stride of %lld are not",
+                          name, memory->length, rows, (long long)stride);
     return 0;
 }
 
-/* With `posting` held: requests until dmace_group_end() are one for dmace_wait(). */
+/* With `posting` held: the next `rows` requests are one for dmace_wait(). */
 static dmace_group *begin_group(dmace_queue_handle *queue, uint32_t rows)
 {
     dmace_group *group = calloc(1, sizeof *group);

@@ -13,12 +13,16 @@
 /* Commands end within some thousand cycles, but for reads that time out, and simulators are slow. */
 #define DEFAULT_LIMIT_MS 60000
 
-static int check_block(dmace_device *device, const char *block, uint32_t offset, uint32_t id, uint32_t version)
+/* A card without this block responds with all ones; `present` is null for a block that every card has. */
+static int check_block(dmace_device *device, const char *block, uint32_t offset, uint32_t id, uint32_t version,
+                       bool *present)
 {
     uint32_t found;
     int code = dmace_read(device, offset, &found);
     if (code)
         return code;
+    if (present && !(*present = found != UINT32_MAX))
+        return 0;
     if (found != id)
         return dmace_fail(-ENODEV, "ID of the %s must be %#010x, not %#010x: the device is no dmace card", block, id,
                           found);
@@ -31,13 +35,15 @@ static int check_block(dmace_device *device, const char *block, uint32_t offset,
     return 0;
 }
 
-static int read_sizes(dmace_device *device)
+/* A card without an endpoint has the DMA engine's doorbell pages only. */
+static int read_sizes(dmace_device *device, bool has_endpoint)
 {
-    uint32_t sizes, sizes_2, adapter, endpoint;
+    uint32_t sizes, sizes_2, adapter, endpoint = 0;
     int code;
     if ((code = dmace_read(device, DMACE_DMA_SIZES_OFFSET, &sizes)) ||
         (code = dmace_read(device, DMACE_DMA_SIZES_2_OFFSET, &sizes_2)) ||
-        (code = dmace_read(device, DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_SIZES_OFFSET, &endpoint)) ||
+        (has_endpoint &&
+         (code = dmace_read(device, DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_SIZES_OFFSET, &endpoint))) ||
         (code = dmace_read(device, DMACE_BAR0_PCIE + DMACE_PCIE_SIZES_OFFSET, &adapter)))
         return code;
     dmace_info *info = &device->info;
@@ -58,7 +64,7 @@ static int read_sizes(dmace_device *device)
     if (info->vectors > device->card_vectors)
         info->vectors = device->card_vectors;
     if (info->queues > DMACE_MAX_QUEUES || info->regions > DMACE_MAX_REGIONS || info->extended_queues > info->queues ||
-        FIELD(endpoint, DMACE_ENDPOINT_SIZES_DMA_PAGES) != info->queues)
+        (has_endpoint && FIELD(endpoint, DMACE_ENDPOINT_SIZES_DMA_PAGES) != info->queues))
         return dmace_fail(-ENODEV, "Sizes of the card must be those of a DMA engine, not %#010x with %u doorbell pages",
                           sizes, FIELD(endpoint, DMACE_ENDPOINT_SIZES_DMA_PAGES));
     return 0;
@@ -67,17 +73,18 @@ static int read_sizes(dmace_device *device)
 static int start(dmace_device *device)
 {
     const dmace_transport *transport = device->transport;
+    bool has_endpoint;
     int code = transport->reset ? transport->reset(device->context) : 0;
     if (code)
         return dmace_fail_transport(device, code, "Resetting the card");
     if ((code = check_block(device, "DMA engine", DMACE_BAR0_DMA + DMACE_DMA_ID_OFFSET, DMACE_DMA_ID_RESET,
-                            DMACE_DMA_VERSION_RESET)) ||
-        (code = check_block(device, "endpoint", DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_ID_OFFSET, DMACE_ENDPOINT_ID_RESET,
-                            DMACE_ENDPOINT_VERSION_RESET)) ||
+                            DMACE_DMA_VERSION_RESET, NULL)) ||
         (code = check_block(device, "PCIe adapter", DMACE_BAR0_PCIE + DMACE_PCIE_ID_OFFSET, DMACE_PCIE_ID_RESET,
-                            DMACE_PCIE_VERSION_RESET)))
+                            DMACE_PCIE_VERSION_RESET, NULL)) ||
+        (code = check_block(device, "endpoint", DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_ID_OFFSET, DMACE_ENDPOINT_ID_RESET,
+                            DMACE_ENDPOINT_VERSION_RESET, &has_endpoint)))
         return code;
-    return read_sizes(device);
+    return read_sizes(device, has_endpoint);
 }
 
 static void free_device(dmace_device *device)

@@ -90,8 +90,8 @@ static void read_mode(options *chosen, const char *text)
 
 static options read_arguments(int count, char **arguments)
 {
-    options chosen = {.bandwidth = true, .latency = true, .sizes = {64, 1024, 4096, 65536}, .count = 4, .requests = 1000,
-                      .queues = 1};
+    options chosen = {.bandwidth = true, .latency = true, .sizes = {64, 1024, 4096, 65536}, .count = 4,
+                      .requests = 1000, .queues = 1};
     for (int index = 1; index < count; ++index) {
         const char *name = arguments[index];
         if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
@@ -202,7 +202,7 @@ static void check(const bench *made, uint64_t at, uint64_t size, result *found, 
     found->checked += size;
 }
 
-/* `window` requests of each queue are in flight. A slot is used again once its request has completed and was checked. */
+/* `window` requests of each queue are in flight. A slot is used again once its request was checked. */
 static result measure(const bench *made, const options *chosen, uint64_t size, uint64_t queues, uint64_t window)
 {
     result found = {0};
@@ -242,8 +242,8 @@ static void print_table(const bench *made, const options *chosen, bool bandwidth
     const uint64_t queues = bandwidth ? chosen->queues : 1, window = bandwidth ? made->slots : 1;
     uint64_t cycles;
     const bool simulated = !dmace_cycles(made->device, &cycles);
-    printf("%s, %" PRIu64 " queue%s, %" PRIu64 " request%s of each in flight\n", bandwidth ? "Bandwidth" : "Latency", queues,
-           queues > 1 ? "s" : "", window, window > 1 ? "s" : "");
+    printf("%s, %" PRIu64 " queue%s, %" PRIu64 " request%s of each in flight\n", bandwidth ? "Bandwidth" : "Latency",
+           queues, queues > 1 ? "s" : "", window, window > 1 ? "s" : "");
     printf("%42s%s\n", "| wall clock of this machine  ", simulated ? "| simulated time, clock of 250 MHz" : "");
     printf("%10s %10s %10s | %13s %12s ", "bytes", "requests", "checked", "us/request", "MB/s");
     puts(simulated ? "| cycles/request  ns/request       GB/s" : "");
@@ -255,7 +255,8 @@ static void print_table(const bench *made, const options *chosen, bool bandwidth
                each * 1e6, (double)size / each / 1e6);
         if (found.has_cycles) {
             const double per = (double)found.cycles / (double)chosen->requests;
-            printf("| %14.1f %11.1f %10.3f", per, per * 1000 / CARD_MHZ, per > 0 ? (double)size / per * CARD_MHZ / 1e3 : 0);
+            printf("| %14.1f %11.1f %10.3f", per, per * 1000 / CARD_MHZ,
+                   per > 0 ? (double)size / per * CARD_MHZ / 1e3 : 0);
         }
         puts("");
         fflush(stdout);

@@ -109,7 +109,7 @@ typedef struct dmace_vector {
     int fd;                    /* of a vector with several queues, which the dispatcher reads; else -1 */
 } dmace_vector;
 
-/* Of the card's error log. */
+/* An entry of the card's error log. */
 typedef struct dmace_log_entry {
     uint32_t queue, count;
     int status;

@@ -26,6 +26,10 @@
  * reach only memory of their queue's domain. A region of the card begins at a multiple of 4096: memory from
  * dmace_register() that does not, shares its first page with what lies in front of it, and requests that another program
  * builds itself reach that part, too.
+ *
+ * ENVIRONMENT. DMACE_TIMEOUT_MS: how long the card may take for a command, for instance to end requests that use memory
+ * which is deregistered (default 60000; the call then returns -ETIMEDOUT, and may be repeated). DMACE_VFIO: container or
+ * iommufd, where a kernel has both (default container; BARs of other functions and DMA-BUFs need it).
  */
 #ifndef LIBDMACE_H
 #define LIBDMACE_H
@@ -62,7 +66,7 @@ const char *dmace_status_name(int status);
 
 /* ---- Devices. */
 
-/* What is behind a name. All sizes are read from the card. */
+/* A device. All sizes are read from the card. */
 typedef struct dmace_info {
     char transport[16];
     uint32_t queues;           /* that requests can be posted to */
@@ -132,7 +136,7 @@ int dmace_register_dmabuf(dmace_device *device, int fd, uint64_t offset, size_t 
 int dmace_register_bar(dmace_device *device, const char *function, unsigned bar, uint64_t offset, size_t length,
                        uint32_t domain, uint32_t access, dmace_memory **memory);
 
-/* A span of I/O addresses that somebody else has made reachable, a multiple of 4096. */
+/* A span of I/O addresses that something else has made reachable, from a multiple of 4096 on. */
 int dmace_register_address(dmace_device *device, uint64_t io_address, size_t length, uint32_t domain, uint32_t access,
                            dmace_memory **memory);
 
@@ -158,8 +162,9 @@ typedef struct dmace_queue_options {
     uint32_t segments;   /* in flight, at most; 0 for no limit */
     uint32_t ring;       /* log2 of the entries of a descriptor ring, 3 to 16; 0 for none */
     uint32_t interrupt;  /* 1: requests with DMACE_DMA_FLAG_IRQ signal dmace_queue_eventfd() */
-    uint32_t skip_errors;  /* 1: requests behind a failed one are executed, and only some of several failures are told
-                            * apart. 0: the queue holds, and the next dmace_wait() clears it */
+    uint32_t skip_errors;  /* 1: requests behind a failed one are executed, and of several failures only the first is
+                            * known exactly: requests behind it that may have failed are reported as failed. 0: the
+                            * queue holds, and the next call that waits, for a request or to post one, clears it */
 } dmace_queue_options;
 
 /* Configures and starts a free queue. `options` null: all 0. -EBUSY: none is free. */
@@ -170,8 +175,8 @@ int dmace_queue_destroy(dmace_queue_handle *queue);
 
 uint32_t dmace_queue_number(const dmace_queue_handle *queue);
 
-/* What a thread needs to post without this library: the doorbell page, null where the transport cannot map it, and both
- * completion words. Do not mix: the library counts only what it has posted itself. */
+/* The queue for a thread that posts without this library: the doorbell page, null where the transport cannot map it, and
+ * both completion words. Do not mix: the library counts only its own requests. */
 dmace_queue dmace_queue_view(const dmace_queue_handle *queue);
 
 /* Post a request; `request` receives its number in the queue, from 1 on, and may be null. `flags`: DMACE_DMA_FLAG_FENCE,
@@ -180,7 +185,8 @@ dmace_queue dmace_queue_view(const dmace_queue_handle *queue);
 int dmace_copy(dmace_queue_handle *queue, dmace_memory *to, uint64_t to_offset, dmace_memory *from,
                uint64_t from_offset, uint64_t length, uint32_t flags, uint64_t *request);
 
-/* `rows` rows of `length` bytes. With a ring it is one descriptor; without one, a request for each row. */
+/* `rows` rows of `length` bytes, each a request with a number. `request` is that of the last row, and has the status of
+ * the first row that fails. With a ring it is one descriptor. */
 int dmace_copy_2d(dmace_queue_handle *queue, dmace_memory *to, uint64_t to_offset, int64_t to_stride,
                   dmace_memory *from, uint64_t from_offset, int64_t from_stride, uint64_t length, uint32_t rows,
                   uint32_t flags, uint64_t *request);
@@ -192,7 +198,9 @@ int dmace_signal(dmace_queue_handle *queue, dmace_memory *to, uint64_t to_offset
 /* Any native word. */
 int dmace_post_word(dmace_queue_handle *queue, dmace_word word, uint64_t *request);
 
-/* Wait until a request has completed. 0, its status, -ETIMEDOUT, or -ECANCELED after a reset. A timeout of 0 asks once. */
+/* Wait until a request has completed. 0, its status, -ETIMEDOUT, or -ECANCELED after a reset. A timeout of 0 polls once.
+ * Statuses of the latest 1024 failures are known, those of older ones are 0. After DMACE_DMA_STATUS_TIMEOUT and _RING_FETCH
+ * all requests in progress have that status, and posts return -EIO: destroy the queue. */
 int dmace_wait(dmace_queue_handle *queue, uint64_t request, int64_t timeout_ns);
 
 /* The same, asleep until the interrupt of a request with DMACE_DMA_FLAG_IRQ. */
@@ -203,7 +211,8 @@ int dmace_sleep(dmace_queue_handle *queue, uint64_t request, int64_t timeout_ns)
 int dmace_queue_eventfd(const dmace_queue_handle *queue);
 
 typedef struct dmace_queue_stats {
-    uint64_t requests, failed, bytes, segments, stalls;  /* since the queue was created; requests includes failed */
+    uint64_t requests, failed, bytes, segments, stalls;  /* since the queue was created; requests includes failed;
+                                                          * segments and stalls wrap at 2^32, bytes at 2^48 */
     uint32_t waiting, in_flight;                         /* whether words wait; segments in flight */
     uint32_t histogram[16];                              /* latencies: [n] counts 2^n to less than 2^(n+1) cycles */
 } dmace_queue_stats;

@@ -86,7 +86,8 @@ int dmace_register(dmace_device *device, void *address, size_t length, uint32_t 
     if (code)
         return code;
     if (!address || (uintptr_t)address > UINTPTR_MAX - length - DMACE_PAGE)
-        return dmace_fail(-EINVAL, "Address of memory must be that of %zu bytes of this process, not %p", length, address);
+        return dmace_fail(-EINVAL, "Address of memory must be that of %zu bytes of this process, not %p", length,
+                          address);
     uint64_t first;
     dmace_span span;
     const size_t size = pages((uintptr_t)address, length, &first);
@@ -101,8 +102,8 @@ int dmace_register_dmabuf(dmace_device *device, int fd, uint64_t offset, size_t 
     if (code)
         return code;
     if (fd < 0 || offset > (uint64_t)INT64_MAX - length - DMACE_PAGE)
-        return dmace_fail(-EINVAL, "A span of a DMA-BUF needs a file descriptor and an offset below 2^63, not %d and %#llx",
-                          fd, (unsigned long long)offset);
+        return dmace_fail(-EINVAL, "A span of a DMA-BUF needs a file descriptor and an offset below 2^63, not %d and "
+                          "%#llx", fd, (unsigned long long)offset);
     const dmace_transport *transport = device->transport;
     if (!transport->map_dmabuf || !transport->unmap)
         return dmace_fail(-ENOTSUP, "The transport %s cannot map a DMA-BUF", transport->name);
@@ -143,8 +144,8 @@ int dmace_register_address(dmace_device *device, uint64_t io_address, size_t len
     if (code)
         return code;
     if (io_address % DMACE_PAGE || io_address > UINT64_MAX - length)
-        return dmace_fail(-EINVAL, "I/O address must be a multiple of %u with %zu bytes behind it, not %#llx", DMACE_PAGE,
-                          length, (unsigned long long)io_address);
+        return dmace_fail(-EINVAL, "I/O address must be a multiple of %u with %zu bytes behind it, not %#llx",
+                          DMACE_PAGE, length, (unsigned long long)io_address);
     dmace_span span = {.io_address = io_address, .length = length};
     return finish(device, &span, 0, length, domain, access, memory);
 }
@@ -208,8 +209,8 @@ static int check_access(const dmace_memory *memory, uint64_t offset, const void 
     if (!memory || (!data && length))
         return dmace_fail(-EINVAL, "A copy by the CPU needs memory and an address");
     if (length > memory->length || offset > memory->length - length)
-        return dmace_fail(-ERANGE, "Range must be in the memory's %zu bytes, not %zu bytes at %llu", memory->length, length,
-                          (unsigned long long)offset);
+        return dmace_fail(-ERANGE, "Range must be in the memory's %zu bytes, not %zu bytes at %llu", memory->length,
+                          length, (unsigned long long)offset);
     return 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * progress.c: what of a queue has completed, and which requests have failed, from its SC word. All with the queue's lock
- * held.
+ * progress.c: which requests of a queue have completed, and which have failed, from its SC word. All with the queue's
+ * lock held.
  *
  * In a queue that holds, the failed request is the one behind the count, and CLEAR lets the queue continue. In one that
  * skips errors, the error log has the number of the first failure; the others among the requests that have completed
- * since are not told apart.
+ * since are not distinguished.
  */
 #include "internal.h"
 
@@ -142,14 +142,13 @@ int dmace_queue_progress(dmace_queue_handle *queue)
     uint64_t word;
     int code;
     if (queue->words.data) {
-        word = DMACE_LOAD_8((const volatile uint64_t *)queue->words.data);
-        DMACE_ACQUIRE();
+        word = __atomic_load_n((const uint64_t *)queue->words.data, __ATOMIC_ACQUIRE);
     } else if ((code = dmace_span_load(queue->device, &queue->words, 0, &word, sizeof word))) {
         return code;
     }
     if ((code = process(queue, word)))
         return code;
-    if (queue->completed == queue->posted || queue->broken)
+    if ((queue->completed == queue->posted && !queue->refused) || queue->broken)
         return 0;
     const int64_t now = dmace_now();
     if (now - queue->checked < queue->interval)

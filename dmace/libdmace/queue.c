@@ -57,15 +57,16 @@ static int check_options(const dmace_device *device, const dmace_queue_options *
     if (options->priority > 3)
         return dmace_fail(-EINVAL, "Priority of a queue must be 0 to 3, not %u", options->priority);
     if (options->ring && (options->ring < 3 || options->ring > 16))
-        return dmace_fail(-EINVAL, "Log2 of the entries of a ring must be 3 to 16, or 0 for none, not %u", options->ring);
+        return dmace_fail(-EINVAL, "Log2 of the entries of a ring must be 3 to 16, or 0 for none, not %u",
+                          options->ring);
     if (options->interrupt > 1 || options->skip_errors > 1)
-        return dmace_fail(-EINVAL, "Options interrupt and skip_errors must be 0 or 1, not %u and %u", options->interrupt,
-                          options->skip_errors);
+        return dmace_fail(-EINVAL, "Options interrupt and skip_errors must be 0 or 1, not %u and %u",
+                          options->interrupt, options->skip_errors);
     return 0;
 }
 
-/* With the device's lock held: how well a free number suits a queue, 0 if it does not. Rings need extended queues, others
- * leave them; queues with an interrupt should not share a vector. */
+/* With the device's lock held: how well a free number suits a queue, 0 if it does not. Rings need extended queues,
+ * others leave them; queues with an interrupt should not share a vector. */
 static int suits(const dmace_device *device, const dmace_queue_options *options, uint32_t number)
 {
     const bool extended = number < device->info.extended_queues;
@@ -156,7 +157,8 @@ static int configure(dmace_queue_handle *queue)
         (code = dmace_span_save(device, &queue->words, DMACE_RC_OFFSET, &word, sizeof word)))
         return code;
     if (options->ring &&
-        ((code = dmace_write_pair(device, DMACE_DMA_RING_BASE_LO_OFFSET, queue->ring.io_address + queue->ring_offset)) ||
+        ((code = dmace_write_pair(device, DMACE_DMA_RING_BASE_LO_OFFSET,
+                                  queue->ring.io_address + queue->ring_offset)) ||
          (code = dmace_write_pair(device, DMACE_DMA_RING_RECORDS_LO_OFFSET, 0)) ||
          (code = dmace_write(device, DMACE_DMA_RING_CONFIG_OFFSET, MAKE(options->ring, DMACE_DMA_RING_CONFIG_SIZE)))))
         return code;
@@ -170,7 +172,8 @@ static int configure(dmace_queue_handle *queue)
                                  DMACE_DMA_QUEUE_CONFIG_MODE) |
                             MAKE(options->priority, DMACE_DMA_QUEUE_CONFIG_PRIORITY) |
                             MAKE(options->weight, DMACE_DMA_QUEUE_CONFIG_WEIGHT))) ||
-        (code = dmace_write(device, DMACE_DMA_QUEUE_LIMIT_OFFSET, options->segments < window ? options->segments : 0)) ||
+        (code = dmace_write(device, DMACE_DMA_QUEUE_LIMIT_OFFSET,
+                            options->segments < window ? options->segments : 0)) ||
         (code = dmace_write(device, DMACE_DMA_QUEUE_COMMIT_OFFSET, queue->number)))
         return code;
     return dmace_queue_command(queue, DMACE_DMA_COMMAND_START);

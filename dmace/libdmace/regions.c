@@ -33,7 +33,8 @@ int dmace_region_define(dmace_memory *memory)
     if ((code = dmace_write_pair(device, DMACE_DMA_REGION_BASE_LO_OFFSET, memory->span.io_address)) ||
         (code = dmace_write_pair(device, DMACE_DMA_REGION_LENGTH_LO_OFFSET, memory->offset + memory->length)) ||
         (code = dmace_write(device, DMACE_DMA_REGION_ATTRIBUTES_OFFSET,
-                            MAKE(cache, DMACE_DMA_REGION_ATTRIBUTES_CACHE) | MAKE(qos, DMACE_DMA_REGION_ATTRIBUTES_QOS))) ||
+                            MAKE(cache, DMACE_DMA_REGION_ATTRIBUTES_CACHE) |
+                            MAKE(qos, DMACE_DMA_REGION_ATTRIBUTES_QOS))) ||
         (code = dmace_write(device, DMACE_DMA_REGION_PAGES_OFFSET, 0)) ||
         (code = commit(device, region, MAKE(memory->domain, DMACE_DMA_REGION_ACCESS_DOMAIN) |
                        (memory->access & DMACE_READ ? DMACE_DMA_REGION_ACCESS_READABLE_MASK : 0) |
@@ -45,8 +46,8 @@ int dmace_region_define(dmace_memory *memory)
     return 0;
 }
 
-/* With the device's lock held: no request that is scheduled later uses the region, and none that was scheduled before is
- * in flight afterwards. If that takes too long, the region stays taken, and the next call tries again. */
+/* With the device's lock held: no request that is scheduled later uses the region, and none that was scheduled before
+ * is in flight afterwards. If that takes too long, the region stays taken, and the next call tries again. */
 int dmace_region_revoke(dmace_memory *memory)
 {
     dmace_device *device = memory->device;

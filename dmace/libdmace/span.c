@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Transports give addresses that are multiples of DMACE_PAGE. For more, `length` + `alignment` bytes are mapped, and the
- * span describes all of them: the caller rounds its address up. */
+/* Transports give addresses that are multiples of DMACE_PAGE. For more, additional bytes are mapped, and the span
+ * describes all of them: the caller rounds its address up. */
 static size_t padded(size_t length, size_t alignment)
 {
     length = (length + DMACE_PAGE - 1) & ~(size_t)(DMACE_PAGE - 1);

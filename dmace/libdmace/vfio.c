@@ -114,8 +114,9 @@ int dmace_vfio_open(const char *function, const dmace_transport **transport, voi
         return dmace_fail(-ENOMEM, "No memory for a transport");
     *card = (vfio){
         .iommu = -1, .group = -1, .device = -1,
-        .transport = {.version = DMACE_TRANSPORT_VERSION, .name = "vfio", .read = read_register, .write = write_register,
-                      .store = store, .page = page, .map = vfio_map, .unmap = vfio_unmap, .map_dmabuf = vfio_map_dmabuf,
+        .transport = {.version = DMACE_TRANSPORT_VERSION, .name = "vfio", .read = read_register,
+                      .write = write_register, .store = store, .page = page, .map = vfio_map, .unmap = vfio_unmap,
+                      .map_dmabuf = vfio_map_dmabuf,
                       .interrupt = vfio_function_interrupt, .reset = reset, .error = error, .close = close_card}};
     strncpy(card->function, function, sizeof card->function - 1);
     pthread_mutex_init(&card->lock, NULL);
@@ -129,6 +130,7 @@ int dmace_vfio_open(const char *function, const dmace_transport **transport, voi
         close_card(card);
         return dmace_fail(code, "%s", kept);
     }
+    vfio_find_cycles(card);
     *transport = &card->transport;
     *context = card;
     return 0;

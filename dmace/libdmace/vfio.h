@@ -36,6 +36,7 @@ typedef struct vfio {
     uint32_t ioas;        /* of iommufd */
     uint64_t config;      /* offsets in the device's file */
     uint64_t bar0;
+    uint32_t cycles;      /* offset of the capability with cycles in the configuration space, of a simulated card */
     volatile uint32_t *registers;    /* BAR 0, or null: by pread() and pwrite() */
     char *pages;          /* BAR 2 */
     uint64_t pages_length;
@@ -48,8 +49,8 @@ int vfio_address_take(vfio_addresses *addresses, size_t length, vfio_mapping **m
 vfio_mapping **vfio_address_find(vfio_addresses *addresses, uint64_t io_address, size_t length);
 void vfio_address_free(vfio_mapping **mapping);
 
-/* vfio_container.c, vfio_iommufd.c: fill in `iommu`, `device`, and the ranges of `addresses`; what is open then is closed
- * by vfio_close(). */
+/* vfio_container.c, vfio_iommufd.c: opening fills in `iommu`, `device`, and the ranges of `addresses`; vfio.c closes
+ * the files, on failure too. */
 int vfio_container_open(vfio *card);
 int vfio_container_map(vfio *card, void *address, size_t length, uint32_t rights, uint64_t io_address);
 int vfio_container_unmap(vfio *card, uint64_t io_address, size_t length);
@@ -65,6 +66,10 @@ int vfio_function_open(vfio *card);     /* regions, bus mastering, MSI-X */
 int vfio_function_reset(vfio *card);
 int vfio_function_enable(vfio *card, bool enable);
 int vfio_function_interrupt(void *context, uint32_t vector, int eventfd);
+
+/* vfio_cycles.c */
+int vfio_cycles(void *context, uint64_t *cycles);
+void vfio_find_cycles(vfio *card);      /* sets `transport.cycles` if the card has them */
 
 /* vfio_mapping.c: functions of the transport. */
 int vfio_map(void *context, void *address, size_t length, uint32_t rights, uint64_t *io_address);

@@ -28,8 +28,8 @@ static int open_group(vfio *card, unsigned number)
     case EPERM:
         return dmace_fail(-EACCES, "This user may not open %s: let root change its owner (chown)", path);
     case ENOENT:
-        return dmace_fail(-ENOENT, "There is no %s: the function %s needs an IOMMU, which is enabled in the firmware and by "
-                          "the kernel (intel_iommu=on)", path, card->function);
+        return dmace_fail(-ENOENT, "There is no %s: the function %s needs an IOMMU, which is enabled in the firmware "
+                          "and by the kernel (intel_iommu=on)", path, card->function);
     default:
         return dmace_fail(-errno, "Opening %s: %s", path, strerror(errno));
     }
@@ -116,8 +116,8 @@ int vfio_container_map(vfio *card, void *address, size_t length, uint32_t rights
     struct rlimit limit = {0};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (code == -ENOMEM && limit.rlim_cur != RLIM_INFINITY)
-        return dmace_fail(code, "%zu bytes cannot be locked: raise the limit of locked memory (ulimit -l), now %llu KiB",
-                          length, (unsigned long long)limit.rlim_cur / 1024);
+        return dmace_fail(code, "%zu bytes cannot be locked: raise the limit of locked memory (ulimit -l), now %llu "
+                          "KiB", length, (unsigned long long)limit.rlim_cur / 1024);
     return dmace_fail(code, "The IOMMU does not map %zu bytes at %p: %s", length, address, strerror(-code));
 }
 

@@ -45,8 +45,8 @@ int vfio_check_driver(const vfio *card)
         return 0;
     if (bound)
         snprintf(unbind, sizeof unbind, "echo %s > driver/unbind; ", card->function);
-    return dmace_fail(-ENOENT, "The function %s must be bound to vfio-pci, not to %s: as root, `modprobe vfio-pci; cd %s; "
-                      "echo vfio-pci > driver_override; %secho %s > /sys/bus/pci/drivers_probe`", card->function,
+    return dmace_fail(-ENOENT, "The function %s must be bound to vfio-pci, not to %s: as root, `modprobe vfio-pci; "
+                      "cd %s; echo vfio-pci > driver_override; %secho %s > /sys/bus/pci/drivers_probe`", card->function,
                       bound ? driver : "no driver", path, unbind, card->function);
 }
 
@@ -54,8 +54,8 @@ int vfio_group_number(const vfio *card, unsigned *number)
 {
     char name[64];
     if (!read_link(card, "iommu_group", name, sizeof name))
-        return dmace_fail(-ENOENT, "The function %s has no IOMMU group: enable the IOMMU in the firmware and in the kernel "
-                          "(intel_iommu=on)", card->function);
+        return dmace_fail(-ENOENT, "The function %s has no IOMMU group: enable the IOMMU in the firmware and in the "
+                          "kernel (intel_iommu=on)", card->function);
     *number = (unsigned)strtoul(name, NULL, 10);
     return 0;
 }
@@ -142,13 +142,14 @@ int vfio_function_open(vfio *card)
     if ((code = vfio_function_enable(card, true)))
         return code;
     if (bar0.flags & VFIO_REGION_INFO_FLAG_MMAP) {
-        void *data = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, card->device, (off_t)bar0.offset);
+        void *data = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, card->device,
+                          (off_t)bar0.offset);
         card->registers = data == MAP_FAILED ? NULL : data;
     }
     void *pages = mmap(NULL, bar2.size, PROT_READ | PROT_WRITE, MAP_SHARED, card->device, (off_t)bar2.offset);
     if (pages == MAP_FAILED)
-        return dmace_fail(-errno, "BAR 2 of the function %s cannot be mapped, and doorbells need stores of 16 bytes: %s",
-                          card->function, strerror(errno));
+        return dmace_fail(-errno, "BAR 2 of the function %s cannot be mapped, and doorbells need stores of 16 bytes: "
+                          "%s", card->function, strerror(errno));
     card->pages = pages;
     card->pages_length = bar2.size;
     enable_vectors(card);

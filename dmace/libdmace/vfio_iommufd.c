@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * vfio_iommufd.c: VFIO by the function's character device and IOMMUFD, of Linux 6.6 and later. The requests are declared
- * here, as the kernel headers of many distributions are older.
+ * vfio_iommufd.c: VFIO by the function's character device and IOMMUFD, of Linux 6.6 and later. The requests are
+ * declared here, as the kernel headers of many distributions are older.
  */
 #include "vfio.h"
 
@@ -102,15 +102,16 @@ int vfio_iommufd_open(vfio *card)
 int vfio_iommufd_map(vfio *card, void *address, size_t length, uint32_t rights, uint64_t io_address)
 {
     struct ioas_map map = {
-        .size = sizeof map, .ioas = card->ioas, .address = (uintptr_t)address, .length = length, .io_address = io_address,
+        .size = sizeof map, .ioas = card->ioas, .address = (uintptr_t)address, .length = length,
+        .io_address = io_address,
         .flags = MAP_FIXED_ADDRESS | (rights & DMACE_MAP_READ ? MAP_READABLE : 0) |
             (rights & DMACE_MAP_WRITE ? MAP_WRITABLE : 0)};
     if (!ioctl(card->iommu, REQUEST_IOAS_MAP, &map))
         return 0;
     const int code = -errno;
     if (code == -EFAULT)
-        return dmace_fail(code, "IOMMUFD does not map %zu bytes at %p: they must be memory of this process, and a BAR of "
-                          "another function needs DMACE_VFIO=container", length, address);
+        return dmace_fail(code, "IOMMUFD does not map %zu bytes at %p: they must be memory of this process, and a BAR "
+                          "of another function needs DMACE_VFIO=container", length, address);
     return dmace_fail(code, "IOMMUFD does not map %zu bytes at %p: %s%s", length, address, strerror(-code),
                       code == -ENOMEM ? " (the limit of locked memory is ulimit -l)" : "");
 }

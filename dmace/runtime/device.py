@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import mmap
 import os
 from collections.abc import Iterator
 from types import TracebackType
@@ -99,7 +100,7 @@ class Device:
 
     def allocate(self, length: int, *, domain: int = 0, readable: bool = True, writable: bool = True,
                  flush: bool = False, relaxed: bool = False, no_snoop: bool = False) -> Memory:
-        """New memory of ``length`` bytes, zero, at the beginning of a page.
+        """New memory of ``length`` bytes, zero, at the beginning of a page; processes that are forked share it.
 
         Parameters
         ----------
@@ -114,8 +115,12 @@ class Device:
         relaxed, no_snoop : bool
             Attributes on PCIe.
         """
+        if length < 1:
+            raise DmaceError(f"Memory has at least 1 byte, not {length}.")
+        pages = mmap.mmap(-1, -(-length // mmap.PAGESIZE) * mmap.PAGESIZE, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)
+        array = np.frombuffer(pages, np.uint8, length)
         access = _access(readable, writable, flush, relaxed, no_snoop)
-        return self._memory("alloc", length, domain=domain, access=access)
+        return self._memory("register", array.ctypes.data, length, domain=domain, access=access, keeps=array)
 
     def register(self, array: npt.NDArray[Any], *, domain: int = 0, readable: bool = True, writable: bool | None = None,
                  flush: bool = False, relaxed: bool = False, no_snoop: bool = False) -> Memory:

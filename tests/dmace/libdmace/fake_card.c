@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ struct entry { uint32_t queue, status, count; };
 struct card {
     pthread_mutex_t lock;
     pthread_t worker;
-    bool end, stop, mute, slow, remote;
+    bool end, stop, mute, slow, no_endpoint;
     int busy, fail;
     uint32_t timed_out;
     uint32_t registers[0x200], first_count, id, version, snapshot[6];
@@ -214,7 +215,7 @@ static void advance(struct card *card, uint32_t number)
     if (!status)
         status = execute(card, queue, word);
     queue->row = last ? 0 : queue->row + 1;
-    queue->next += last;
+    queue->next += ring && last;
     card->cycles += 100;
     if (status && !(queue->config & DMACE_DMA_QUEUE_CONFIG_SKIP_ERRORS_MASK)) {
         queue->held = true;

@@ -103,7 +103,7 @@ static uint32_t value_of(struct card *card, uint32_t offset)
     case DMACE_DMA_SIZES_2_OFFSET:
         return 5 | 4 << 8 | 3 << 12 | 2 << 16;
     case DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_ID_OFFSET:
-        return DMACE_ENDPOINT_ID_RESET;
+        return card->no_endpoint ? UINT32_MAX : DMACE_ENDPOINT_ID_RESET;
     case DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_VERSION_OFFSET:
         return 1;
     case DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_SIZES_OFFSET:

@@ -63,7 +63,8 @@ static void close_card(void *context)
     for (int i = 0; i < SPANS; ++i)
         if (card->spans[i].own)
             free(card->spans[i].data);
-    free(card->pages);
+    if (card->pages)
+        munmap(card->pages, FAKE_QUEUES * 4096);
     pthread_mutex_destroy(&card->lock);
     free(card);
     --open_cards;
@@ -85,6 +86,7 @@ int dmace_transport_open(const char *argument, const dmace_transport **transport
     card->next_io = 0x10000;
     card->id = strstr(argument, "badid") ? 0xffffffff : DMACE_DMA_ID_RESET;
     card->version = DMACE_DMA_VERSION_RESET + !!strstr(argument, "badversion");
+    card->no_endpoint = strstr(argument, "noendpoint");
     card->slow = strstr(argument, "slow");
     card->first_count = strstr(argument, "wrap") ? UINT32_MAX - 4 : 0;
     for (int i = 0; i < FAKE_VECTORS; ++i)
@@ -102,8 +104,7 @@ int dmace_transport_open(const char *argument, const dmace_transport **transport
         card->transport.save = save;
     }
     if (strstr(argument, "page")) {
-        card->pages = aligned_alloc(4096, FAKE_QUEUES * 4096);
-        memset(card->pages, 0, FAKE_QUEUES * 4096);
+        card->pages = mmap(NULL, FAKE_QUEUES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         card->transport.page = page;
     }
     ++open_cards;
