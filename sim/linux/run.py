@@ -45,6 +45,8 @@ class Options:
         With a virtual IOMMU.
     accelerator : str
         ``tcg`` or ``kvm``.
+    vfio : str or None
+        ``container`` or ``iommufd``; default: libdmace's choice.
     requests : int
         Of the part `soak`.
     limit : int
@@ -60,6 +62,7 @@ class Options:
     preset: str = "tiny"
     iommu: bool = True
     accelerator: str = "tcg"
+    vfio: str | None = None
     requests: int = 1_000_000
     limit: int = 360
     keep: Path | None = None
@@ -90,7 +93,7 @@ def run(options: Options, say: Say) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="dmace-") as folder:
         machine = Machine(packages=packages, initrd=initrd, socket=Path(folder) / "card", peer=Path(folder) / "peer",
                           parts=options.parts, limit=max(30, options.limit - 30), iommu=options.iommu,
-                          accelerator=options.accelerator,
+                          accelerator=options.accelerator, vfio=options.vfio,
                           arguments={"soak": (str(options.requests), str(max(2, options.requests // 5000))),
                                      "perf": ("--requests", "50", "--check")})
         with machine.peer.open("wb") as file:
