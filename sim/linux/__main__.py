@@ -57,6 +57,8 @@ def parse(words: Sequence[str]) -> Options:
                         help="off: show that the card is refused without one")
     parser.add_argument("--accelerator", choices=("tcg", "kvm"), default="tcg",
                         help="of QEMU (default: tcg); kvm needs /dev/kvm")
+    parser.add_argument("--vfio", choices=("container", "iommufd"),
+                        help="interface of the kernel that libdmace uses (default: its choice)")
     parser.add_argument("--limit", type=_positive, metavar="SECONDS",
                         help=f"of the virtual machine (default: 360, and {_SOAK_LIMIT:,} with soak)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for logs (default: build/linux/logs)")
@@ -68,7 +70,7 @@ def parse(words: Sequence[str]) -> Options:
         raise UserError("--iommu off runs the part refused alone: without an IOMMU no other part can open the card.")
     limit = given.limit or (_SOAK_LIMIT if "soak" in parts else 360)
     return Options(parts=parts, level=given.level, preset=given.preset, iommu=given.iommu == "on", limit=limit,
-                   accelerator=given.accelerator, requests=given.requests, keep=given.keep)
+                   accelerator=given.accelerator, vfio=given.vfio, requests=given.requests, keep=given.keep)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -66,7 +66,10 @@ class Packages:
     @property
     def vmlinuz(self) -> Path:
         """The kernel's image."""
-        return next(iter(sorted((self.kernel / "boot").glob("vmlinuz-*"))))
+        found = [*self.kernel.glob("boot/vmlinuz-*"), *self.kernel.glob("usr/lib/modules/*/vmlinuz")]
+        if not found:
+            raise FetchFailed(f"The package {self.version('kernel')} has no kernel in boot or in usr/lib/modules.")
+        return found[0]
 
 
 class Apt:
@@ -124,19 +127,25 @@ class Apt:
         found = re.search(r"Depends: (linux-image-\d\S*)", text)
         return found[1] if found else package
 
+    def pieces(self, image: str) -> list[str]:
+        """A kernel image with the packages of its binary and its modules, which are separate in later suites."""
+        text = self._run(self.command("apt-cache", "depends", "--important", image),
+                         f"Debian {self.suite} has no package {image}")
+        return [image, *re.findall(r"Depends: (linux-(?:base|binary|modules)-\d\S*)", text)]
+
     def closure(self, package: str) -> list[Path]:
         """Download a package with everything that it depends on, the C library included."""
         self._run(self.command("apt-get", "-q", "-y", "--no-install-recommends", "--download-only", "install", package),
                   f"{package} of Debian {self.suite} cannot be downloaded")
         return sorted((self.root / "cache/archives").glob("*.deb"))
 
-    def download(self, package: str) -> list[Path]:
-        """Download one package."""
+    def download(self, packages: Sequence[str]) -> list[Path]:
+        """Download these packages, without those that they depend on."""
         folder = self.root / "download"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        self._run(self.command("apt-get", "-q", "download", package),
-                  f"{package} of Debian {self.suite} cannot be downloaded", folder)
+        self._run(self.command("apt-get", "-q", "download", *packages),
+                  f"{packages[0]} of Debian {self.suite} cannot be downloaded", folder)
         return sorted(folder.glob("*.deb"))
 
     def clean(self) -> None:
@@ -203,7 +212,7 @@ def fetch(root: Path, *, kernel: str | None = None, suite: str | None = None, mi
             source = apt(suite or codename())
             image = source.image(kernel)
             say(f"downloading {image} of Debian {source.suite}")
-            debs = source.download(image)
+            debs = source.download(source.pieces(image))
             _unpack(debs, packages.kernel, f"{source.suite} {image} {source.candidate(image)}")
             source.clean()
     return packages

@@ -34,6 +34,8 @@ class Machine:
         With a virtual IOMMU, without which vfio-pci does not take the card.
     accelerator : str
         ``tcg``, which works everywhere, or ``kvm``.
+    vfio : str or None
+        Interface of the kernel that libdmace uses, ``container`` or ``iommufd``; default: its choice.
     """
 
     packages: Packages
@@ -45,6 +47,7 @@ class Machine:
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     iommu: bool = True
     accelerator: str = "tcg"
+    vfio: str | None = None
     memory: str = "512M"
 
     @property
@@ -52,6 +55,7 @@ class Machine:
         """The kernel's command line."""
         words = ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", f"intel_iommu={'on' if self.iommu else 'off'}",
                  f"dmace.parts={','.join(self.parts)}", f"dmace.limit={self.limit}"]
+        words += [f"dmace.vfio={self.vfio}"] if self.vfio else []
         words += [f"dmace.{part}={','.join(given)}" for part, given in self.arguments.items() if given]
         return " ".join(words)
 

@@ -45,6 +45,8 @@ class Options:
         With a virtual IOMMU.
     accelerator : str
         ``tcg`` or ``kvm``.
+    vfio : str or None
+        ``container`` or ``iommufd``; default: libdmace's choice.
     requests : int
         Of the part `soak`.
     limit : int
@@ -60,6 +62,7 @@ class Options:
     preset: str = "tiny"
     iommu: bool = True
     accelerator: str = "tcg"
+    vfio: str | None = None
     requests: int = 1_000_000
     limit: int = 360
     keep: Path | None = None
@@ -90,8 +93,9 @@ def run(options: Options, say: Say) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="dmace-") as folder:
         machine = Machine(packages=packages, initrd=initrd, socket=Path(folder) / "card", peer=Path(folder) / "peer",
                           parts=options.parts, limit=max(30, options.limit - 30), iommu=options.iommu,
-                          accelerator=options.accelerator,
-                          arguments={"soak": (str(options.requests), str(max(2, options.requests // 5000)))})
+                          accelerator=options.accelerator, vfio=options.vfio,
+                          arguments={"soak": (str(options.requests), str(max(2, options.requests // 5000))),
+                                     "perf": ("--requests", "50", "--check")})
         with machine.peer.open("wb") as file:
             file.truncate(PEER_BYTES)
         console = Console()
@@ -147,11 +151,13 @@ def _drive(machine: Machine, server: Path, logs: Path, console: Console, options
             timer.start()
             try:
                 assert qemu.stdout is not None
+                shown = False  # Lines of the firmware are not.
                 for raw in qemu.stdout:
                     line = raw.decode(errors="replace").strip("\r\n")
                     console_log.write(f"{line}\n")
                     console.add(line)
-                    if _is_shown(line):
+                    shown = shown or line.startswith("init: ")
+                    if shown and line:
                         step(line)
                 qemu.wait()
             finally:
@@ -169,11 +175,6 @@ def _drive(machine: Machine, server: Path, logs: Path, console: Console, options
     if card.returncode:
         faults.append(f"The card's server ended with status {card.returncode}: {last}")
     return faults
-
-
-def _is_shown(line: str) -> bool:
-    """Whether a line of the console is one of the guest's programs, not of firmware or kernel."""
-    return line.startswith(("BEGIN ", "PART ", "RESULT ")) or line.split(" ", 1)[0].rstrip("0123456789").endswith(":")
 
 
 def _wait_for_socket(card: "subprocess.Popen[bytes]", socket: Path) -> None:

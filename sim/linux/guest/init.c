@@ -3,7 +3,7 @@
  * init: the guest's first and only service. It mounts what is needed, loads the kernel modules, gives the card to
  * vfio-pci, runs the parts named in `dmace.parts=` on the kernel's command line one after another, each as a process of
  * its own with the time limit `dmace.limit=` in seconds, and switches the machine off. `dmace.PART=` are the further
- * arguments of a part, separated by commas.
+ * arguments of a part, separated by commas, and `dmace.vfio=` is the parts' DMACE_VFIO.
  *
  *     PART copies pass 12.3
  *     RESULT pass
@@ -209,6 +209,8 @@ int main(void)
         fail("cannot mount", "proc, sysfs, devtmpfs or tmpfs");
     read_file("/proc/cmdline", command_line, sizeof command_line);
     const double limit = option("dmace.limit", number, sizeof number) ? atof(number) : 300;
+    if (option("dmace.vfio", number, sizeof number))
+        setenv("DMACE_VFIO", number, 1);
     load_modules();
 
     find_function("0x1234", "0xd3ac", card, sizeof card);

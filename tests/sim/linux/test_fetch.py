@@ -128,6 +128,13 @@ def test_a_package_of_the_image(tmp_path, tools):
     assert apt.image("linux-image-6.12.1-amd64") == "linux-image-6.12.1-amd64"
 
 
+def test_a_kernel_in_pieces(tmp_path, tools):
+    names = ("linux-base-7", "linux-binary-7-amd64", "linux-modules-7-amd64")
+    tools(apt_cache="\n".join(f"echo '  Depends: {name}'" for name in names))
+    assert Apt(tmp_path, "m", "sid", tmp_path).pieces("linux-image-7-amd64") == [
+        "linux-image-7-amd64", "linux-base-7", "linux-binary-7-amd64", "linux-modules-7-amd64"]
+
+
 def _deb(folder, name, files):
     """A package with these files."""
     tree = folder / name
