@@ -23,6 +23,7 @@ void get(const Port& port, uint8_t* bytes, size_t count) {
 struct Store {
     uint32_t queue, address;
     std::vector<std::array<uint64_t, 2>> words;
+    uint16_t strobes = 0xFFFF;  // of each word
 };
 
 // Notified of each transfer at the pins.
@@ -68,7 +69,6 @@ protected:
     static void prepare(Top& top) {
         PORT(s_axi_db, bready) = PORT(s_axi_db, rready) = PORT(s_axil, bready) = PORT(s_axil, rready) = 1;
         PORT(s_axil, wstrb) = 0xF;
-        PORT(s_axi_db, wstrb) = 0xFFFF;
         PORT(s_axi_db, awburst) = 1;
         PORT(s_axi_db, awsize) = 4;
     }
@@ -108,6 +108,7 @@ protected:
         if (any) {
             const Store& store = stores_.front();
             PORT(s_axi_db, awaddr) = store.address;
+            PORT(s_axi_db, wstrb) = store.strobes;
             PORT(s_axi_db, awlen) = static_cast<uint8_t>(store.words.size() - 1);
             if (beat_ < store.words.size()) {
                 put(PORT(s_axi_db, wdata), reinterpret_cast<const uint8_t*>(&store.words[beat_]), 16);

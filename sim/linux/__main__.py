@@ -13,10 +13,10 @@ from hw.card import PRESET_NAMES
 from hw.errors import UserError
 from sim.linux.guest import PARTS
 from sim.linux.run import DEFAULT_PARTS, Options, run
+from sim.vfio.harness import LEVELS
 
 __all__ = ["main", "parse"]
 
-_LEVELS = ("card", "dma")
 _SOAK_LIMIT = 4 * 3600
 
 
@@ -51,8 +51,8 @@ def parse(words: Sequence[str]) -> Options:
     parser.add_argument("--requests", type=_positive, default=1_000_000, metavar="N",
                         help="requests of the part soak (default: 1,000,000), with a kill or reset for each 5,000")
     parser.add_argument("--preset", choices=PRESET_NAMES, default="tiny", help="of the card (default: tiny)")
-    parser.add_argument("--level", choices=_LEVELS, default="card",
-                        help="the whole card (default), or its DMA engine and PCIe adapter")
+    parser.add_argument("--level", choices=LEVELS, default="card",
+                        help="the whole card (default), its endpoint without PCIe, or its DMA engine with PCIe")
     parser.add_argument("--iommu", choices=("on", "off"), default="on",
                         help="off: show that the card is refused without one")
     parser.add_argument("--accelerator", choices=("tcg", "kvm"), default="tcg",

@@ -12,20 +12,12 @@
 #include "hard_block.h"
 #include "link.h"
 
-struct CardOptions {
-    double link_bytes = 16, link_delay = 2.5;  // bytes per cycle and direction; cycles
-    unsigned latency = 125;                    // cycles until the host completes a read
-    unsigned settle = 70'000;                  // cycles that pass after the last activity on the pins
-    uint64_t seed = 1;
-};
-
 class CardDevice : public Device {
 public:
     static constexpr unsigned kVectors = kMsixVectors;
 
-    CardDevice(Host& host, const CardOptions& options)
-        : host_(host), options_(options), card_(options.seed), up_(options.link_bytes, options.link_delay),
-          down_(options.link_bytes, options.link_delay) {
+    CardDevice(Host& host, const DeviceOptions& options)
+        : host_(host), options_(options), up_(kLinkBytes, kLinkDelay), down_(kLinkBytes, kLinkDelay) {
         card_.without_master = HardBlock::WithoutMaster::kUnsupported;
         card_.completed = [this](const Packet& packet) { completed(packet); };
         configure({});
@@ -97,6 +89,7 @@ public:
     uint64_t cycles() const override { return active_; }
 
 private:
+    static constexpr double kLinkBytes = kDataWidth / 8, kLinkDelay = 2.5;  // per cycle; cycles
     static constexpr uint64_t kBar0 = 0xE0000000, kBar2 = uint64_t{1} << 46, kMessages = 0xFEE00000;
     static constexpr uint64_t kReadLimit = 100'000, kResetLimit = 8'000'000;
     static constexpr unsigned kWaiting = 64, kArriving = 64;
@@ -226,8 +219,8 @@ private:
     static constexpr unsigned kBoundary = 128;  // read completion boundary
 
     Host& host_;
-    CardOptions options_;
-    HardBlock card_;
+    DeviceOptions options_;
+    HardBlock card_{1};
     Wire up_, down_;
     TimedPackets at_host_, arriving_, due_;
     std::optional<std::vector<uint32_t>> response_;

@@ -23,6 +23,12 @@ struct Settings {
     unsigned max_payload = 128, max_read = 512;  // bytes
 };
 
+// Time of a simulated device. It is in cycles of its clock.
+struct DeviceOptions {
+    unsigned latency = 125;    // until memory responds
+    unsigned settle = 70'000;  // cycles that pass after the last activity on the pins
+};
+
 class Device {
 public:
     virtual ~Device() = default;

@@ -10,17 +10,18 @@ from sim.verilator.program import Program, build_program
 
 __all__ = ["LEVELS", "build_server", "build_transport"]
 
-LEVELS = ("card", "dma")
-"""``card``: the whole card; ``dma``: its DMA engine and PCIe adapter, built in a third of the time."""
+LEVELS = ("card", "endpoint", "dma")
+"""``card``: the whole card, by TLPs; ``endpoint``: its endpoint without PCIe, by its AXI ports, which takes less time;
+``dma``: its DMA engine and PCIe adapter, by TLPs, built in a third of the time."""
 
 _HERE = Path(__file__).parent
 _SHARED = (_HERE.parent / "pcie" / "fast", _HERE.parent / "cpp")
 _SOURCES = tuple(
     path for folder, names in (
-        (_HERE, ("card_device.h", "client_host.h", "config_space.h", "connection.h", "device.h", "guarded_copy.h",
-                 "memory_map.h", "messages.h", "program.h", "server.h")),
+        (_HERE, ("card_device.h", "client_host.h", "config_space.h", "connection.h", "device.h", "endpoint_device.h",
+                 "guarded_copy.h", "host_memory.h", "memory_map.h", "messages.h", "program.h", "server.h")),
         (_SHARED[0], ("bits.h", "completion.h", "hard_block.h", "link.h", "rules.h", "streams.h", "tlp.h")),
-        (_SHARED[1], ("memory.h",)))
+        (_SHARED[1], ("axi_memory.h", "memory.h", "ports.h")))
     for path in (folder / name for name in names))
 
 
@@ -51,18 +52,23 @@ def _build(preset: str, level: str, kind: str, status: Status | None) -> Program
     # Imported here, so that a wrong name is reported without waiting for the hardware description.
     from hw.card.card import Card
     from hw.card.config import PRESETS
+    from hw.endpoint.engine import Endpoint
     from sim.cpp.clocked import ClockedInputs
     from sim.pcie.dma_card import DmaCard, preset_sizes
     from sim.pcie.fast.header import card_header
     from sim.verilator.design import Design
 
     config = PRESETS[preset]
-    engine, pcie = (config.endpoint.dma, config.pcie) if level == "card" else preset_sizes(preset)
-    design = Design(Card, config) if level == "card" else Design(DmaCard, engine, pcie)
+    engine, pcie = preset_sizes(preset) if level == "dma" else (config.endpoint.dma, config.pcie)
+    design = {"card": lambda: Design(Card, config), "endpoint": lambda: Design(Endpoint, config.endpoint),
+              "dma": lambda: Design(DmaCard, engine, pcie)}[level]()
+    device = "EndpointDevice" if level == "endpoint" else "CardDevice"
+    simulated = (f'#pragma once\n#include "{device[:-6].lower()}_device.h"\n'
+                 f"using SimulatedDevice = {device};\n")
     library = _HERE.parents[1] / "dmace" / "libdmace"
     extra = (_HERE / "process_host.h", library / "dmace_transport.h") if kind == "transport" else ()
     return build_program(
         Design(ClockedInputs, design), name=f"vfio_{level}_{kind}",
         main=_HERE / ("transport.cpp" if kind == "transport" else "main.cpp"), sources=(*_SOURCES, *extra),
-        generated={"card.h": card_header(pcie)}, includes=(_HERE, *_SHARED, library), shared=kind == "transport",
-        quick=True, status=status)
+        generated={"card.h": card_header(pcie), "simulated.h": simulated}, includes=(_HERE, *_SHARED, library),
+        shared=kind == "transport", quick=True, status=status)

@@ -3,18 +3,17 @@
 //
 //   program --socket PATH [--once] [--trace] [--latency CYCLES] [--settle CYCLES]
 
-#include "card_device.h"
 #include "program.h"
+#include "simulated.h"
 
 int main(int count, char** words) {
     return run_program(count, words, {"--latency", "--settle"}, [](const ProgramOptions& options) {
-        CardOptions card_options;
-        options.into("--latency", card_options.latency);
-        options.into("--settle", card_options.settle);
-        card_options.link_bytes = kDataWidth / 8;
+        DeviceOptions device_options;
+        options.into("--latency", device_options.latency);
+        options.into("--settle", device_options.settle);
         ClientHost host;
-        CardDevice card(host, card_options);
-        return serve(options, host, card,
+        SimulatedDevice device(host, device_options);
+        return serve(options, host, device,
                      {kBar0Bits, kDoorbellBits, kMsixVectors, kMsixTable, kMsixPending, kDataWidth / 32});
     });
 }

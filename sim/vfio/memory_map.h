@@ -47,20 +47,23 @@ public:
         ranges_.emplace(address, std::move(range));
     }
 
-    // Every range must be inside the span, or outside.
-    void unmap(uint64_t address, uint64_t size) {
+    // Every range must be inside the span, or outside. Returns the bytes of those inside.
+    uint64_t unmap(uint64_t address, uint64_t size) {
         if (!size || address + size - 1 < address)
             throw Refusal(EINVAL, "There is no span " + span(address, size) + " to unmap.");
         const uint64_t last = address + size - 1;
         auto first = ranges_.lower_bound(address), end = first;
+        uint64_t bytes = 0;
         if (first != ranges_.begin() && std::prev(first)->second.last >= address)
             throw Refusal(EINVAL, "The span " + span(address, size) + " begins inside a range.");
-        for (; end != ranges_.end() && end->first <= last; ++end)
+        for (; end != ranges_.end() && end->first <= last; ++end) {
             if (end->second.last > last)
                 throw Refusal(EINVAL, "The span " + span(address, size) + " ends inside a range.");
-        if (first == end) throw Refusal(ENOENT, "The span " + span(address, size) + " has no range.");
+            bytes += end->second.last - end->first + 1;
+        }
         ranges_.erase(first, end);
         forget_files();
+        return bytes;
     }
 
     void clear() {

@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cstdio>
-#include <optional>
+#include <map>
 
 #include "client_host.h"
 #include "config_space.h"
@@ -29,10 +29,10 @@ public:
         bool busy = true;
         try {
             for (;;) {
-                if (connection_.wait(busy ? 0 : held_ ? kJoinMilliseconds : -1)) {
+                if (connection_.wait(busy ? 0 : !held_.empty() ? kJoinMilliseconds : -1)) {
                     message();
                     busy = device_.run(kCyclesPerMessage);
-                } else if (!busy && held_) {
+                } else if (!busy && !held_.empty()) {
                     release();
                     busy = true;
                 } else {
@@ -52,6 +52,7 @@ public:
 private:
     static constexpr unsigned kCyclesPerMessage = 16, kCyclesPerTurn = 512;
     static constexpr int kJoinMilliseconds = 1;
+    static constexpr uint64_t kPage = 4096;
 
     void message() {
         Message received;
@@ -139,7 +140,7 @@ private:
         if (body.flags & kUnmapAll) {
             host_.memory.clear();
         } else {
-            host_.memory.unmap(body.address, body.size);
+            body.size = host_.memory.unmap(body.address, body.size);
         }
         return pack(body);
     }
@@ -251,22 +252,26 @@ private:
         return offset >= sizes_.msix_table && offset < sizes_.msix_table + 16 * sizes_.vectors;
     }
 
-    // A processor's store of 16 bytes arrives as two messages of 8: they are one request again.
+    // A processor's store of 16 bytes arrives as two messages of 8: they are one request again. Stores to other pages may
+    // be between them.
     void store(const RegionAccess& body, const uint8_t* data) {
-        if (held_ && body.count == 8 && body.offset == held_->offset + 8) {
-            uint8_t both[16];
-            std::memcpy(both, held_->data, 8);
-            std::memcpy(both + 8, data, 8);
-            const uint64_t offset = held_->offset;
-            held_.reset();
-            post(offset, both, 16);
-            return;
+        const auto found = held_.find(body.offset / kPage);
+        if (found != held_.end()) {
+            const Half half = found->second;
+            held_.erase(found);
+            if (body.count == 8 && body.offset == half.offset + 8) {
+                uint8_t both[16];
+                std::memcpy(both, half.data, 8);
+                std::memcpy(both + 8, data, 8);
+                post(half.offset, both, 16);
+                return;
+            }
+            post(half.offset, half.data, 8);
         }
-        release();
         if (body.count == 8 && body.offset % 16 == 0) {
-            held_.emplace();
-            held_->offset = body.offset;
-            std::memcpy(held_->data, data, 8);
+            Half& half = held_[body.offset / kPage];
+            half.offset = body.offset;
+            std::memcpy(half.data, data, 8);
         } else {
             post(body.offset, data, body.count);
         }
@@ -278,10 +283,8 @@ private:
     }
 
     void release() {
-        if (!held_) return;
-        const Half half = *held_;
-        held_.reset();
-        post(half.offset, half.data, 8);
+        for (const auto& [page, half] : held_) post(half.offset, half.data, 8);
+        held_.clear();
     }
 
     void restart() {
@@ -300,6 +303,6 @@ private:
     Device& device_;
     FunctionSizes sizes_;
     ConfigSpace config_;
-    std::optional<Half> held_;
+    std::map<uint64_t, Half> held_;  // by page
     bool trace_;
 };

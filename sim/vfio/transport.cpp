@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "card_device.h"
 #include "dmace_transport.h"
 #include "process_host.h"
+#include "simulated.h"
 
 namespace {
 
@@ -18,7 +18,7 @@ thread_local std::string sentence;
 
 class Simulator {
 public:
-    explicit Simulator(const CardOptions& options) : card_(host_, options) {
+    explicit Simulator(const DeviceOptions& options) : card_(host_, options) {
         settings_.memory = settings_.master = settings_.extended_tags = true;
         settings_.max_payload = 512;
         card_.configure(settings_);
@@ -82,7 +82,7 @@ private:
     static constexpr unsigned kTurn = 64;
 
     ProcessHost host_;
-    CardDevice card_;
+    SimulatedDevice card_;
     Settings settings_;
     std::mutex mutex_;
     std::condition_variable wake_;
@@ -100,7 +100,7 @@ int refuse(int error, const std::string& text) {
 }
 
 int read_register(void* context, uint32_t offset, uint32_t* value) {
-    return of(context).call([&](CardDevice& card, ProcessHost&) {
+    return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
         if (offset % 4 || offset >= 1u << kBar0Bits) return refuse(EINVAL, "There is no register at " + hex(offset) + ".");
         *value = static_cast<uint32_t>(card.read(0, offset, 4));
         return 0;
@@ -108,7 +108,7 @@ int read_register(void* context, uint32_t offset, uint32_t* value) {
 }
 
 int write_register(void* context, uint32_t offset, uint32_t value) {
-    return of(context).call([&](CardDevice& card, ProcessHost&) {
+    return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
         if (offset % 4 || offset >= 1u << kBar0Bits) return refuse(EINVAL, "There is no register at " + hex(offset) + ".");
         card.write(0, offset, reinterpret_cast<const uint8_t*>(&value), 4);
         return 0;
@@ -116,7 +116,7 @@ int write_register(void* context, uint32_t offset, uint32_t value) {
 }
 
 int store(void* context, uint64_t offset, const void* data, size_t size) {
-    return of(context).call([&](CardDevice& card, ProcessHost&) {
+    return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
         if ((size != 4 && size != 8 && size != 16) || offset % size || offset >= uint64_t{1} << kDoorbellBits)
             return refuse(EINVAL, "A store must have 4, 8 or 16 bytes at a multiple of its size, not " +
                                       std::to_string(size) + " at " + hex(offset) + ".");
@@ -126,7 +126,7 @@ int store(void* context, uint64_t offset, const void* data, size_t size) {
 }
 
 int map(void* context, void* address, size_t length, uint32_t rights, uint64_t* io_address) {
-    return of(context).call([&](CardDevice&, ProcessHost& host) {
+    return of(context).call([&](SimulatedDevice&, ProcessHost& host) {
         if (reinterpret_cast<uintptr_t>(address) % ProcessHost::kPage || length % ProcessHost::kPage || !length)
             return refuse(EINVAL, "Memory must be mapped in pages of 4096 bytes.");
         *io_address = host.map(static_cast<uint8_t*>(address), length, rights & DMACE_MAP_READ, rights & DMACE_MAP_WRITE);
@@ -135,15 +135,15 @@ int map(void* context, void* address, size_t length, uint32_t rights, uint64_t* 
 }
 
 int unmap(void* context, uint64_t io_address, size_t length) {
-    return of(context).call([&](CardDevice&, ProcessHost& host) {
+    return of(context).call([&](SimulatedDevice&, ProcessHost& host) {
         return host.unmap(io_address, length) ? 0 : refuse(ENOENT, "There is no mapping at " + hex(io_address) + ".");
     });
 }
 
 int interrupt(void* context, uint32_t vector, int eventfd) {
-    return of(context).call([&](CardDevice& card, ProcessHost& host) {
-        if (vector >= CardDevice::kVectors)
-            return refuse(EINVAL, "The card has " + std::to_string(CardDevice::kVectors) + " vectors, none numbered " +
+    return of(context).call([&](SimulatedDevice& card, ProcessHost& host) {
+        if (vector >= SimulatedDevice::kVectors)
+            return refuse(EINVAL, "The card has " + std::to_string(SimulatedDevice::kVectors) + " vectors, none numbered " +
                                       std::to_string(vector) + ".");
         host.connect(vector, eventfd);
         card.enable_vector(vector, eventfd >= 0);
@@ -152,7 +152,7 @@ int interrupt(void* context, uint32_t vector, int eventfd) {
 }
 
 int reset(void* context) {
-    return of(context).call([&](CardDevice& card, ProcessHost&) {
+    return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
         card.reset();
         card.configure(of(context).settings());
         return 0;
@@ -160,7 +160,7 @@ int reset(void* context) {
 }
 
 int cycles(void* context, uint64_t* count) {
-    return of(context).call([&](CardDevice& card, ProcessHost&) {
+    return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
         *count = card.cycles();
         return 0;
     });
@@ -179,7 +179,7 @@ dmace_transport table() {
     table.store = store;
     table.map = map;
     table.unmap = unmap;
-    table.vectors = CardDevice::kVectors;
+    table.vectors = SimulatedDevice::kVectors;
     table.interrupt = interrupt;
     table.reset = reset;
     table.cycles = cycles;
@@ -196,8 +196,7 @@ extern "C" __attribute__((visibility("default"))) int dmace_transport_open(const
                                                                            void** context, char* text, size_t size) {
     static const dmace_transport functions = table();
     try {
-        CardOptions options;
-        options.link_bytes = kDataWidth / 8;
+        DeviceOptions options;
         if (*argument) {
             char* end = nullptr;
             options.latency = static_cast<unsigned>(std::strtoul(argument, &end, 10));

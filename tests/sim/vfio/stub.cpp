@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server with a device without hardware, for fuzzing: registers are memory, a store of 16 bytes to BAR 2 moves 64 bytes
-// from the address in its lower half to the one in its upper half.
+// from the address in its lower half to the one in its upper half. The latest store is in the registers from kStored on.
 
 #include "program.h"
 
 class StubDevice : public Device {
 public:
-    static constexpr unsigned kBar0Bits = 16, kBar2Bits = 14, kVectors = 8;
+    static constexpr unsigned kBar0Bits = 16, kBar2Bits = 14, kVectors = 8, kStored = 0x7FE0;
 
     explicit StubDevice(Host& host) : host_(host) {}
 
@@ -18,7 +18,11 @@ public:
     void write(unsigned bar, uint64_t offset, const uint8_t* data, unsigned size) override {
         if (bar == 0) {
             std::memcpy(&bytes_.at(offset + size - 1) - (size - 1), data, size);
-        } else if (size == 16) {
+            return;
+        }
+        std::memset(&bytes_[kStored], 0, 16);
+        std::memcpy(&bytes_[kStored], data, size);
+        if (size == 16) {
             uint64_t addresses[2];
             uint8_t moved[64];
             std::memcpy(addresses, data, 16);

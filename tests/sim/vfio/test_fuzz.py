@@ -44,7 +44,7 @@ from .client import (
 MESSAGES = 100_000
 BODIES = {VERSION: "<2H", DMA_MAP: "<2I3Q", DMA_UNMAP: "<2I2Q", GET_INFO: "<4I", GET_REGION_INFO: "<4I2Q",
           GET_IRQ_INFO: "<4I", SET_IRQS: "<5I", REGION_READ: "<Q2I", REGION_WRITE: "<Q2I", RESET: "<"}
-PAGE = 4096
+PAGE, STORED = 4096, 0x7FE0
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ class Attacker:
         if self.rng.random() < 0.3:
             region, offset, count = CONFIG, COMMAND, 2
         if command == REGION_WRITE:
-            data = self.rng.randbytes(min(count, 5000) + (self.rng.random() < 0.05))
+            data = self.rng.randbytes(max(0, min(count, 5000) + self.rng.choice((0,) * 30 + (1, -1))))
             if offset == COMMAND and count == 2:
                 data = self.rng.choice((b"\x06\0", b"\x06\0", b"\x06\0", b"\x02\0", data))
             if region == BAR2 and count == 16:
@@ -254,7 +254,7 @@ def test_ranges(served):
     client = Client(server.path)
     client.version()
     client.write(CONFIG, COMMAND, 6, 2)
-    fd, other = memory(4 * PAGE), memory(2 * PAGE)
+    fd, other, big = memory(4 * PAGE), memory(2 * PAGE), memory(16 * PAGE)
     assert _refusal(client.dma_map, 0, 5 * PAGE, fd) == errno.EINVAL, "the file is shorter"
     assert _refusal(client.dma_map, 0, PAGE, fd, offset=4 * PAGE) == errno.EINVAL
     assert _refusal(client.dma_map, 0, PAGE, fd, offset=2**64 - PAGE) == errno.EINVAL
@@ -265,13 +265,17 @@ def test_ranges(served):
     with open("/dev/null", "rb") as null:
         assert _refusal(client.dma_map, 0, PAGE, null.fileno(), rights=1) == errno.EINVAL
     client.dma_map(0x10000, 4 * PAGE, fd)
-    assert _refusal(client.dma_map, 0x13000, PAGE, other) == errno.EEXIST
-    assert _refusal(client.dma_unmap, 0x11000, PAGE) == errno.EINVAL, "a part of a range"
-    assert _refusal(client.dma_unmap, 0x20000, PAGE) == errno.ENOENT
+    for address, pages in ((0x13000, 1), (0xF000, 2), (0xF000, 9), (0x10000, 4)):
+        assert _refusal(client.dma_map, address, pages * PAGE, big) == errno.EEXIST
+    for address, pages in ((0x11000, 1), (0x11000, 3), (0xF000, 2)):
+        assert _refusal(client.dma_unmap, address, pages * PAGE) == errno.EINVAL, "a part of a range"
+    client.dma_unmap(0x20000, PAGE)
     read_only = os.open(f"/proc/self/fd/{other}", os.O_RDONLY)
     assert _refusal(client.dma_map, 0x20000, PAGE, read_only, rights=2) == errno.EACCES
     client.dma_map(0x20000, PAGE, read_only, rights=1)
     client.dma_map(0x30000, PAGE)
+    client.dma_map(2**64 - PAGE, PAGE, big)
+    client.dma_map(0, PAGE, big)
 
     def move(source, destination):
         client.write(BAR2, 0, struct.pack("<2Q", source, destination))
@@ -306,32 +310,62 @@ def test_ranges(served):
 
 
 def test_halves(served):
-    """Two messages of 8 bytes are one store of 16, if they are its halves in order."""
+    """Two messages of 8 bytes are one store of 16, if they are its halves, one behind the other in their page."""
+    server = served()
+    # With memory access disabled nothing arrives.
+    for command in (0, 2):
+        client = Client(server.path)
+        client.version()
+        client.write(CONFIG, COMMAND, command, 2)
+        # 0 and 8; 16; 32; 24; in two pages at once: 4096 and 4104, 8192 and 8200; and 0, long before 8.
+        for address in (0, 8, 16, 32, 24, PAGE, 2 * PAGE, PAGE + 8, 2 * PAGE + 8, 0):
+            client.write(BAR2, address, bytes(8))
+        time.sleep(0.1)
+        client.write(BAR2, 8, bytes(8))
+        client.read(BAR0, 0)
+        client.close()
+        time.sleep(0.1)
+    doorbells = [re.search(r" (\d+) doorbells", line)[1] for line in server.stop().splitlines()]
+    assert doorbells == ["0", "8"]
+
+
+def test_stores(served):
+    """A store has the bytes of its halves, and a lone half arrives before anything else that the client does."""
     server = served()
     client = Client(server.path)
     client.version()
-    for address, count in ((0, 8), (8, 8), (16, 8), (32, 8), (24, 8), (0, 8)):
-        client.write(BAR2, address, bytes(8), count)
-    time.sleep(0.1)
-    client.write(BAR2, 8, bytes(8))
-    client.read(BAR0, 0)
-    client.close()
-    time.sleep(0.1)
-    # With memory access disabled nothing arrives.
-    client = Client(server.path)
-    client.version()
     client.write(CONFIG, COMMAND, 2, 2)
-    for address in (0, 8, 16, 32, 24, 0):
-        client.write(BAR2, address, bytes(8))
-    time.sleep(0.1)
-    client.write(BAR2, 8, bytes(8))
-    client.read(BAR0, 0)
+    client.write(BAR2, 0, b"lower000")
+    client.write(BAR2, 8, b"upper111")
+    assert [client.read(BAR0, STORED + at, 8).to_bytes(8, "little") for at in (0, 8)] == [b"lower000", b"upper111"]
+    client.write(BAR2, 16, b"lonely22")
+    assert [client.read(BAR0, STORED + at, 8).to_bytes(8, "little") for at in (0, 8)] == [b"lonely22", bytes(8)]
+    client.write(BAR2, 24, 0x1234, 4)
+    assert client.read(BAR0, STORED, 8) == 0x1234
     client.close()
-    time.sleep(0.1)
-    output = server.stop()
-    assert " 0 doorbells" in output.splitlines()[0]
-    # 0 + 8, 16, 32, 24, 0, 8
-    assert " 6 doorbells" in output.splitlines()[1]
+    server.stop()
+
+
+def test_clients(served):
+    """One after the other, each finds nothing of the one before; a server that runs for long keeps no descriptor."""
+    server = served()
+    fd, events = memory(PAGE), [os.eventfd(0) for _ in range(8)]
+    for _ in range(4):
+        client = Client(server.path)
+        client.version()
+        assert client.read(CONFIG, 0) == 0xD3AC_1234 and client.read(CONFIG, COMMAND, 2) == 0
+        client.write(CONFIG, 0, 0, 4)
+        client.write(CONFIG, COMMAND, 0xFFFF, 2)
+        assert client.read(CONFIG, 0) == 0xD3AC_1234 and client.read(CONFIG, COMMAND, 2) == 0x0406
+        client.dma_map(0x10000, PAGE, fd)
+        for _ in range(20):
+            client.set_irqs(0, events)
+        client.send(GET_INFO, bytes(16), flags=1)
+        assert client.reply()[2] == errno.EINVAL, "a reply is no command"
+        client.close()
+    for one in (fd, *events):
+        os.close(one)
+    assert server.stop().count("client: ") == 4
 
 
 @pytest.mark.parametrize("options, sentence", [
