@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configuration space of the card: 4 KiB, and which bits the host may write (PCI Express Base 7.5).
 //
-// Capabilities are where the hard block of UltraScale+ has them: power management 0x40, MSI-X 0x60, PCI Express 0x70. The
-// extended capability at 0x100 is vendor-specific and exists in simulation only: cycles of the card's clock.
+// Capabilities are where the hard block of UltraScale+ has them: power management 0x40, MSI-X 0x60, PCI Express 0x70.
+// The extended capability at 0x100 is vendor-specific and exists in simulation only: cycles of the card's clock.
 #pragma once
 
 #include <array>

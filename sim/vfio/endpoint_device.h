@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Verilated endpoint as a function of a host, without PCIe: its AXI ports, and what the adapter would do for software.
+// The Verilated endpoint as a function of a host, without PCIe: its AXI ports, and the adapter's part for software.
 //
-// It differs from the card where PCIe does: a write to an address that the host refuses fails its request, with or without
-// a flush; there is no link; registers of the adapter have their reset values, and writes to them are dropped.
+// It differs from the card where PCIe does: a write to an address that the host refuses fails its request, with or
+// without a flush; there is no link; registers of the adapter have their reset values, and writes to them are dropped.
 #pragma once
 
 #include <bitset>
@@ -18,7 +18,8 @@ class EndpointDevice : public Device, private Ports<kDataWidth / 8, HostMemory<k
 public:
     static constexpr unsigned kVectors = kMsixVectors;
 
-    EndpointDevice(Host& host, const DeviceOptions& options) : Ports(host, options.latency), host_(host), options_(options) {
+    EndpointDevice(Host& host, const DeviceOptions& options)
+        : Ports(host, options.latency), host_(host), options_(options) {
         prepare(top_);
         restart();
     }

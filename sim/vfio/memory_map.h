@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The I/O addresses that a client has made reachable: ranges of files, with rights.
 //
-// All ranges lie in a few files, while with an IOMMU each page is a range: a file is mapped once, and its descriptor is not
-// kept.
+// All ranges lie in a few files, while with an IOMMU each page is a range: a file is mapped once, and its descriptor is
+// not kept.
 #pragma once
 
 #include <cerrno>
@@ -73,8 +73,8 @@ public:
 
     size_t size() const { return ranges_.size(); }
 
-    // False, and nothing has been copied, unless the device has the right to all bytes. If the owner of a file truncates
-    // it, some may have been.
+    // False, and nothing has been copied, unless the device has the right to all bytes. If the owner of a file
+    // truncates it, some may have been.
     bool read(uint64_t address, size_t length, uint8_t* data) {
         return each(address, length, kRightRead, [](uint8_t*, size_t, size_t) { return true; }) &&
                each(address, length, kRightRead, [&](uint8_t* at, size_t done, size_t run) {

@@ -88,8 +88,8 @@ inline int serve(const ProgramOptions& options, ClientHost& host, Device& device
         Server server(client, host, device, sizes, options.trace);
         const std::string reason = server.serve();
         std::ostringstream line;
-        line << "client: " << server.messages << " messages, " << server.refused << " of them refused; " << server.stores
-             << " doorbells, " << host.interrupts << " interrupts, " << device.cycles() << " cycles; the host refused "
+        line << "client: " << server.messages << " messages, " << server.refused << " of them refused; "
+             << server.stores << " doorbells, " << host.interrupts << " interrupts, " << device.cycles() << " cycles; the host refused "
              << host.refused_reads << " reads and " << host.refused_writes << " writes";
         std::puts(line.str().c_str());
         host.clear();

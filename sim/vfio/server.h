@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vfio-user server for one client: messages to accesses of a Device, which is a PCI function.
 //
-// The client is not trusted. A message that breaks a rule gets an error, and changes nothing; one without a valid length
-// ends the connection. Time passes for the device only while it has work or a message has arrived.
+// The client is not trusted. A message that breaks a rule gets an error, and changes nothing; one without a valid
+// length ends the connection. Time passes for the device only while it has work or a message has arrived.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ public:
         device_.configure(config_.settings());
     }
 
-    // Serves until the client closes the connection, and resets the device. Returns the reason, if it is not the client's
-    // wish. The host keeps what the client has mapped, until it is cleared.
+    // Serves until the client closes the connection, and resets the device. Returns the reason, if it is not the
+    // client's wish. The host keeps what the client has mapped, until it is cleared.
     std::string serve() {
         std::string reason;
         bool busy = true;
@@ -86,7 +86,8 @@ private:
             case Command::kVersion: return version(message);
             case Command::kDmaMap: return dma_map(message);
             case Command::kDmaUnmap: return dma_unmap(message);
-            case Command::kGetInfo: return pack(DeviceInfo{sizeof(DeviceInfo), kInfoReset | kInfoPci, kRegions, kInterrupts});
+            case Command::kGetInfo:
+                return pack(DeviceInfo{sizeof(DeviceInfo), kInfoReset | kInfoPci, kRegions, kInterrupts});
             case Command::kGetRegionInfo: return region_info(message);
             case Command::kGetIrqInfo: return irq_info(message);
             case Command::kSetIrqs: return set_irqs(message);
@@ -158,7 +159,8 @@ private:
         const auto body = unpack<RegionInfo>(message);
         if (body.index >= kRegions) throw Refusal(EINVAL, "There is no region " + std::to_string(body.index) + ".");
         const uint64_t size = size_of(body.index);
-        return pack(RegionInfo{sizeof(RegionInfo), size ? kRegionReadable | kRegionWritable : 0, body.index, 0, size, 0});
+        const uint32_t flags = size ? kRegionReadable | kRegionWritable : 0;
+        return pack(RegionInfo{sizeof(RegionInfo), flags, body.index, 0, size, 0});
     }
 
     std::vector<uint8_t> irq_info(const Message& message) {
@@ -252,8 +254,8 @@ private:
         return offset >= sizes_.msix_table && offset < sizes_.msix_table + 16 * sizes_.vectors;
     }
 
-    // A processor's store of 16 bytes arrives as two messages of 8: they are one request again. Stores to other pages may
-    // be between them.
+    // A processor's store of 16 bytes arrives as two messages of 8: they are one request again. Stores to other pages
+    // may be between them.
     void store(const RegionAccess& body, const uint8_t* data) {
         const auto found = held_.find(body.offset / kPage);
         if (found != held_.end()) {

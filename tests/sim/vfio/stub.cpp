@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server with a device without hardware, for fuzzing: registers are memory, a store of 16 bytes to BAR 2 moves 64 bytes
-// from the address in its lower half to the one in its upper half. The latest store is in the registers from kStored on.
+// The server with a device without hardware, for fuzzing: registers are memory, a store of 16 bytes to BAR 2 moves 64
+// bytes from the address in its lower half to the one in its upper half. The latest store is in the registers from
+// kStored on.
 
 #include "program.h"
 
@@ -26,7 +27,8 @@ public:
             uint64_t addresses[2];
             uint8_t moved[64];
             std::memcpy(addresses, data, 16);
-            if (master_ && host_.read(addresses[0], sizeof moved, moved)) host_.write(addresses[1], sizeof moved, moved);
+            if (master_ && host_.read(addresses[0], sizeof moved, moved))
+                host_.write(addresses[1], sizeof moved, moved);
             host_.interrupt(data[0] % kVectors);
         }
     }
