@@ -41,7 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             ("trace", _trace, "run copies, and write their times for chrome://tracing and Perfetto")):
         action = actions.add_parser(name, help=summary)
         action.set_defaults(call=call)
-        action.add_argument("name", metavar="NAME", help="vfio:DDDD:BB:DD.F or sim:PRESET; see `dmace device list`")
+        action.add_argument("name", metavar="NAME",
+                            help="vfio:DDDD:BB:DD.F, sim:PRESET or uart:PORT; see `dmace device list`")
         if name == "copy":
             action.add_argument("source", metavar="FROM", type=Path)
             action.add_argument("target", metavar="TO", type=Path)

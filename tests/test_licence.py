@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TAG = "SPDX-License-Identifier: Apache-2.0"
 FOLDERS = ("dmace", "hw", "sim", "fpga", "tests", "scripts", "examples")
-SUFFIXES = (".py", ".sh", ".c", ".h", ".cpp", ".v", ".vlt")
+SUFFIXES = (".py", ".sh", ".c", ".h", ".cpp", ".cu", ".v", ".vlt")
 
 
 def _first_lines(path):

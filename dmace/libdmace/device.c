@@ -35,16 +35,16 @@ static int check_block(dmace_device *device, const char *block, uint32_t offset,
     return 0;
 }
 
-/* A card without an endpoint has the DMA engine's doorbell pages only. */
-static int read_sizes(dmace_device *device, bool has_endpoint)
+/* A card without an endpoint has the DMA engine's doorbell pages only; one without an adapter has no interrupts. */
+static int read_sizes(dmace_device *device, bool has_adapter, bool has_endpoint)
 {
-    uint32_t sizes, sizes_2, adapter, endpoint = 0;
+    uint32_t sizes, sizes_2, adapter = 0, endpoint = 0;
     int code;
     if ((code = dmace_read(device, DMACE_DMA_SIZES_OFFSET, &sizes)) ||
         (code = dmace_read(device, DMACE_DMA_SIZES_2_OFFSET, &sizes_2)) ||
         (has_endpoint &&
          (code = dmace_read(device, DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_SIZES_OFFSET, &endpoint))) ||
-        (code = dmace_read(device, DMACE_BAR0_PCIE + DMACE_PCIE_SIZES_OFFSET, &adapter)))
+        (has_adapter && (code = dmace_read(device, DMACE_BAR0_PCIE + DMACE_PCIE_SIZES_OFFSET, &adapter))))
         return code;
     dmace_info *info = &device->info;
     const dmace_transport *transport = device->transport;
@@ -73,18 +73,18 @@ static int read_sizes(dmace_device *device, bool has_endpoint)
 static int start(dmace_device *device)
 {
     const dmace_transport *transport = device->transport;
-    bool has_endpoint;
+    bool has_adapter, has_endpoint;
     int code = transport->reset ? transport->reset(device->context) : 0;
     if (code)
         return dmace_fail_transport(device, code, "Resetting the card");
     if ((code = check_block(device, "DMA engine", DMACE_BAR0_DMA + DMACE_DMA_ID_OFFSET, DMACE_DMA_ID_RESET,
                             DMACE_DMA_VERSION_RESET, NULL)) ||
         (code = check_block(device, "PCIe adapter", DMACE_BAR0_PCIE + DMACE_PCIE_ID_OFFSET, DMACE_PCIE_ID_RESET,
-                            DMACE_PCIE_VERSION_RESET, NULL)) ||
+                            DMACE_PCIE_VERSION_RESET, &has_adapter)) ||
         (code = check_block(device, "endpoint", DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_ID_OFFSET, DMACE_ENDPOINT_ID_RESET,
                             DMACE_ENDPOINT_VERSION_RESET, &has_endpoint)))
         return code;
-    return read_sizes(device, has_endpoint);
+    return read_sizes(device, has_adapter, has_endpoint);
 }
 
 static void free_device(dmace_device *device)

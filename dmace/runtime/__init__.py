@@ -2,5 +2,6 @@
 """The runtime: a device, memory, queues and requests, over libdmace and so over every transport.
 
 :mod:`.device` opens devices, :mod:`.memory` is what they reach, :mod:`.queue` moves data. :mod:`.library` is libdmace
-through ctypes, :mod:`.names` what can be opened, :mod:`.errors` the exceptions.
+through ctypes, :mod:`.names` what can be opened, :mod:`.transport` how Python reaches a card, :mod:`.errors` the
+exceptions.
 """

@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -18,11 +19,12 @@ from .errors import DmaceError
 from .library import Info, QueueOptions, load
 from .memory import Memory
 from .names import Status as Progress
-from .names import resolve
+from .names import board, resolve
 from .queue import Queue
 from .trace import Trace
+from .transport import HostTransport, Table
 
-__all__ = ["Device", "DeviceInfo", "LogEntry", "open_device"]
+__all__ = ["Device", "DeviceInfo", "LogEntry", "open_device", "open_transport"]
 
 _READ, _WRITE, _FLUSH, _RELAXED, _NO_SNOOP = 1, 2, 4, 8, 16
 
@@ -56,8 +58,9 @@ class Device:
     Threads may share it. It is reset when it is opened and when it is closed, and nothing is in flight afterwards.
     """
 
-    def __init__(self, name: str, handle: int) -> None:
+    def __init__(self, name: str, handle: int, table: Table | None = None) -> None:
         self.name, self._handle, self.library = name, handle, load()
+        self._table = table     # libdmace calls its functions
         self.memories: set[Memory] = set()
         self.queues: set[Queue] = set()
         self.trace: Trace | None = None
@@ -102,6 +105,8 @@ class Device:
                  flush: bool = False, relaxed: bool = False, no_snoop: bool = False) -> Memory:
         """New memory of ``length`` bytes, zero, at the beginning of a page; processes that are forked share it.
 
+        Where the device cannot reach this process, it is memory of the device, for ``read()`` and ``write()``.
+
         Parameters
         ----------
         length : int
@@ -120,7 +125,12 @@ class Device:
         pages = mmap.mmap(-1, -(-length // mmap.PAGESIZE) * mmap.PAGESIZE, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)
         array = np.frombuffer(pages, np.uint8, length)
         access = _access(readable, writable, flush, relaxed, no_snoop)
-        return self._memory("register", array.ctypes.data, length, domain=domain, access=access, keeps=array)
+        try:
+            return self._memory("register", array.ctypes.data, length, domain=domain, access=access, keeps=array)
+        except DmaceError as error:
+            if error.code != errno.ENOTSUP:
+                raise
+        return self._memory("alloc", length, domain=domain, access=access)
 
     def register(self, array: npt.NDArray[Any], *, domain: int = 0, readable: bool = True, writable: bool | None = None,
                  flush: bool = False, relaxed: bool = False, no_snoop: bool = False) -> Memory:
@@ -245,7 +255,7 @@ def open_device(name: str, *, status: Progress | None = None) -> Device:
     Parameters
     ----------
     name : str
-        ``vfio:0000:01:00.0``, ``sim:tiny``.
+        ``vfio:0000:01:00.0``, ``sim:tiny``, ``uart:/dev/ttyUSB0``.
     status : callable or None
         Receives ``(what, done, total)`` while a simulator is built.
 
@@ -254,10 +264,21 @@ def open_device(name: str, *, status: Progress | None = None) -> Device:
     DmaceError
         If there is no such device, or it cannot be used.
     """
+    transport = board(name)
+    if transport is not None:
+        return open_transport(name, transport)
     handle = ctypes.c_void_p()
     load().open(resolve(name, status).encode(), ctypes.byref(handle))
     assert handle.value
     return Device(name, handle.value)
+
+
+def open_transport(name: str, transport: HostTransport) -> Device:
+    """Open the device behind a transport in Python, and reset it; the transport is closed with it, and on failure."""
+    table, handle = Table(transport), ctypes.c_void_p()
+    load().open_transport(ctypes.addressof(table), None, ctypes.byref(handle))
+    assert handle.value
+    return Device(name, handle.value, table)
 
 
 def _access(readable: bool, writable: bool, flush: bool, relaxed: bool, no_snoop: bool) -> int:

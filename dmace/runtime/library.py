@@ -55,6 +55,7 @@ class View(ctypes.Structure):
 
 _CHECKED: dict[str, tuple[Any, ...]] = {
     "open": (_Text, _To(_Handle)),
+    "open_transport": (_Handle, _Handle, _To(_Handle)),
     "get_info": (_Handle, _To(Info)),
     "reset": (_Handle,),
     "read_register": (_Handle, _U32, _To(_U32)),

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
 
 from rich.console import Console
 from rich.table import Table
@@ -17,39 +16,9 @@ from sim.terminal import add_json, add_seed, check_range, integer, write_json
 from . import jobs
 from .core import BoardConfig
 from .host import Board
+from .serial_port import SerialPort
 
 __all__ = ["configure", "run"]
-
-TIMEOUT_S = 0.5
-
-
-class SerialPort:
-    """:class:`fpga.board.host.Transport` over a serial port or a pseudo-terminal."""
-
-    def __init__(self, name: str, baud: int) -> None:
-        try:
-            import serial
-        except ModuleNotFoundError:
-            raise UserError("A serial port needs the package pyserial; `pip install -e .[fpga]` installs it.") from None
-        try:
-            self._port = serial.Serial(name, baud, timeout=TIMEOUT_S, write_timeout=10, exclusive=True)
-            self._port.reset_input_buffer()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UserError(f"--port: {name} cannot be opened: {reason}.") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._port.close()
-
-    def write(self, data: bytes) -> None:
-        self._port.write(data)
-
-    def read(self, count: int) -> bytes:
-        data: bytes = self._port.read(count)
-        return data
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
             check_range("words", word, 0, (1 << 32) - 1)
         check_range("count", getattr(args, "count", 1), 1, 1 << 20)
     data = _input(args.input) if args.action == "copy" else b""
-    with SerialPort(args.port, args.baud) as port:
+    try:
+        opened = SerialPort(args.port, args.baud)
+    except UserError as error:
+        raise UserError(f"--port: {error}") from None
+    with opened as port:
         return _ACTIONS[args.action](Board(port).open(), args, data)
 
 

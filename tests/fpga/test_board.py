@@ -12,12 +12,16 @@ from functools import cache
 
 import pytest
 
+from dmace.runtime.device import open_transport
+from dmace.runtime.errors import RequestFailed
 from fpga.board import jobs
 from fpga.board.host import BoardError, wait
 from fpga.board.simulated import plain
+from fpga.board.transport import BoardTransport
 from fpga.build import board_text
 from fpga.netlist import CELLS, models, netlist
 from fpga.targets import TARGETS
+from hw.dma_engine.words import NativeWord, RequestFlag
 from sim.verilator.build import build_text
 
 pytestmark = pytest.mark.rtl
@@ -64,6 +68,26 @@ def ring_is_measured(board, line):
     rows = jobs.bench(board, sizes=(256,), requests=12)
     assert rows[0]["cycles"] >= 12 * 256 // 8
     print(rows)
+
+
+@plain
+def runtime_copies(board, line):
+    with open_transport("uart:simulated", BoardTransport(board)) as device:
+        assert (device.info.transport, device.info.queues, device.info.vectors) == ("uart", 4, 0)
+        memory = device.allocate(4096)
+        data = bytes(range(200))
+        memory.write(data)
+        with device.queue() as queue:
+            queue.copy(memory[1001:1201], memory[:200]).wait(600)
+            with pytest.raises(RequestFailed, match=r"DST_BOUNDS"):
+                queue.post(NativeWord.copy(src=(memory.region, 0), dst=(memory.region, 4000), length=200,
+                                           flags=RequestFlag.SC | RequestFlag.RC)).wait(600)
+            queue.copy(memory[2000:2200], memory[1001:1201]).wait(600)
+            statistics = queue.statistics()
+        assert (statistics.requests, statistics.failed) == (3, 1)
+        assert memory[1000:1202].read() == b"\0" + data + b"\0" and memory[2000:2200].read() == data
+    # The engine is reset when the device is closed, and again by the self-test.
+    assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=2) == []
 
 
 @plain
@@ -116,7 +140,7 @@ def board_of(design, *, target="ulx3s-85f", synthesised=False):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["host_moves_bytes", "line_is_not_trusted", "ring_is_measured"])
+@pytest.mark.parametrize("name", ["host_moves_bytes", "line_is_not_trusted", "ring_is_measured", "runtime_copies"])
 def test_dma(seed, name):
     built, env = board_of("dma")
     built.run(__name__, testcase=name, seed=seed, env=env)
@@ -129,9 +153,10 @@ def test_ace(seed):
 
 
 @pytest.mark.long
-def test_endpoint(seed):
+@pytest.mark.parametrize("name", ["endpoint_does_all", "runtime_copies"])
+def test_endpoint(seed, name):
     built, env = board_of("endpoint")
-    built.run(__name__, testcase="endpoint_does_all", seed=seed, env=env)
+    built.run(__name__, testcase=name, seed=seed, env=env)
 
 
 @pytest.mark.parametrize("target", ["ulx3s-25f", pytest.param("tang-nano-9k", marks=pytest.mark.long)])

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 import pytest
 
 from dmace.cli import main
-from fpga.board.cli import SerialPort
 from fpga.board.host import Board, BoardError
 from fpga.board.registers import ID, register_map
+from fpga.board.serial_port import SerialPort
 from fpga.targets import TARGETS
 
 

@@ -44,6 +44,19 @@ static void sizes(void)
     dmace_close(device);
 }
 
+/* A card may be a DMA engine alone, for instance of a board. */
+static void engine_alone(void)
+{
+    dmace_info info;
+    uint64_t request;
+    bench made = open_bench("remote,noendpoint,noadapter", NULL);
+    OK(dmace_get_info(made.device, &info));
+    REQUIRE(info.queues == FAKE_QUEUES && !info.vectors);
+    OK(dmace_copy(made.queue, made.to, 0, made.from, 0, 100, 0, &request));
+    OK(dmace_wait(made.queue, request, DMACE_FOREVER));
+    close_bench(&made);
+}
+
 static void close_nothing(void *context)
 {
     ++*(int *)context;
@@ -133,6 +146,6 @@ static void reset(void)
 }
 
 const test_case device_cases[] = {
-    {"names", names}, {"sizes", sizes}, {"tables", tables}, {"open_failures", open_failures}, {"registers", registers},
-    {"reset", reset}, {NULL, NULL},
+    {"names", names}, {"sizes", sizes}, {"engine_alone", engine_alone}, {"tables", tables},
+    {"open_failures", open_failures}, {"registers", registers}, {"reset", reset}, {NULL, NULL},
 };

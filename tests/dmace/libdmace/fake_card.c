@@ -42,7 +42,7 @@ struct entry { uint32_t queue, status, count; };
 struct card {
     pthread_mutex_t lock;
     pthread_t worker;
-    bool end, stop, mute, slow, no_endpoint;
+    bool end, stop, mute, slow, no_endpoint, no_adapter;
     int busy, fail;
     uint32_t timed_out;
     uint32_t registers[0x200], first_count, id, version, snapshot[6];

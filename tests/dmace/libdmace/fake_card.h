@@ -16,7 +16,8 @@
  *     page      doorbell pages are memory, which the card polls
  *     wrap      counts of queues begin at 2^32 - 5 after the first reset
  *     badid, badversion, refuse    the card is another one, or cannot be opened
- *     noendpoint    the card has a DMA engine and an adapter only
+ *     noendpoint, noadapter    the card has no endpoint, no PCIe adapter
+ *     zero      I/O addresses begin at 0
  *     slow      a request takes some 100 us
  */
 enum { FAKE_QUEUES = 8, FAKE_DEPTH = 8, FAKE_EXTENDED = 2, FAKE_REGIONS = 16, FAKE_VECTORS = 4 };

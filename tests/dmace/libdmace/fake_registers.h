@@ -109,11 +109,11 @@ static uint32_t value_of(struct card *card, uint32_t offset)
     case DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_SIZES_OFFSET:
         return FAKE_QUEUES << DMACE_ENDPOINT_SIZES_DMA_PAGES_SHIFT;
     case DMACE_BAR0_PCIE + DMACE_PCIE_ID_OFFSET:
-        return DMACE_PCIE_ID_RESET;
+        return card->no_adapter ? UINT32_MAX : DMACE_PCIE_ID_RESET;
     case DMACE_BAR0_PCIE + DMACE_PCIE_VERSION_OFFSET:
         return 1;
     case DMACE_BAR0_PCIE + DMACE_PCIE_SIZES_OFFSET:
-        return (uint32_t)FAKE_VECTORS << DMACE_PCIE_SIZES_VECTORS_SHIFT;
+        return card->no_adapter ? UINT32_MAX : (uint32_t)FAKE_VECTORS << DMACE_PCIE_SIZES_VECTORS_SHIFT;
     case DMACE_DMA_QUIESCE_OFFSET:
         return card->busy && (card->busy < 0 || card->busy--) ? DMACE_DMA_QUIESCE_BUSY_MASK : 0;
     case DMACE_DMA_QUEUE_STATE_OFFSET:

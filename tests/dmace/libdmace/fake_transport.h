@@ -83,10 +83,11 @@ int dmace_transport_open(const char *argument, const dmace_transport **transport
         return -ENOMEM;
     pthread_mutex_init(&card->lock, NULL);
     card->fail = -1;
-    card->next_io = 0x10000;
+    card->next_io = strstr(argument, "zero") ? 0 : 0x10000;
     card->id = strstr(argument, "badid") ? 0xffffffff : DMACE_DMA_ID_RESET;
     card->version = DMACE_DMA_VERSION_RESET + !!strstr(argument, "badversion");
     card->no_endpoint = strstr(argument, "noendpoint");
+    card->no_adapter = strstr(argument, "noadapter");
     card->slow = strstr(argument, "slow");
     card->first_count = strstr(argument, "wrap") ? UINT32_MAX - 4 : 0;
     for (int i = 0; i < FAKE_VECTORS; ++i)

@@ -25,8 +25,8 @@ def test_info(device):
 
 
 @pytest.mark.parametrize("name, sentence", [
-    ("tiny", "A device is named like vfio:DDDD:BB:DD.F or sim:PRESET, not 'tiny'."),
-    ("sim:", "A device is named like vfio:DDDD:BB:DD.F or sim:PRESET, not 'sim:'."),
+    ("tiny", "A device is named like vfio:DDDD:BB:DD.F, sim:PRESET or uart:PORT, not 'tiny'."),
+    ("sim:", "A device is named like vfio:DDDD:BB:DD.F, sim:PRESET or uart:PORT, not 'sim:'."),
     ("sim:huge", "A simulated device is one of tiny, base, wide, card, or the path of a library, not 'huge'."),
     ("sim:tiny,delay=3", "A simulated device has the option latency=CYCLES, not 'delay=3'."),
     ("sim:tiny,latency=", "A simulated device has the option latency=CYCLES, not 'latency='."),
@@ -190,9 +190,19 @@ def test_log_and_reset(device):
 
 
 def test_remote_memory(fake_card):
-    """A device that cannot reach this process says so."""
-    with dmace.open(f"{fake_card},remote") as device, pytest.raises(dmace.DmaceError):
-        device.register(np.arange(10))
+    """A device that cannot reach this process says so, and has memory of its own."""
+    with dmace.open(f"{fake_card},remote") as device:
+        with pytest.raises(dmace.DmaceError, match=r"^The transport fake cannot map memory of this process; use "
+                                                   r"dmace_alloc\(\)\.$"):
+            device.register(np.arange(10))
+        memory = device.allocate(64)
+        memory.write(bytes(range(64)))
+        with device.queue() as queue:
+            queue.copy(memory[32:], memory[:32]).wait(10)
+        assert memory.read() == bytes(range(32)) * 2
+        with pytest.raises(dmace.DmaceError, match=r"^This process cannot address the memory; use read\(\) and "
+                                                   r"write\(\)\.$"):
+            memory.array()
 
 
 def test_interpreter_exit(fake_card):

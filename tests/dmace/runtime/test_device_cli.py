@@ -71,7 +71,7 @@ def test_library(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments, sentence", [
-    (["info", "nonsense"], "A device is named like vfio:DDDD:BB:DD.F or sim:PRESET, not 'nonsense'."),
+    (["info", "nonsense"], "A device is named like vfio:DDDD:BB:DD.F, sim:PRESET or uart:PORT, not 'nonsense'."),
     (["info"], "device info needs NAME; see `dmace device info --help`."),
     ([], "device needs ACTION; see `dmace device --help`."),
 ])

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the program of this folder: for a GPU with nvcc, or with threads of the CPU in its place.
+
+::
+
+    python examples/gpu/build.py -o DIR              post
+    python examples/gpu/build.py -o DIR --threads    threads
+"""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dmace.libdmace.build import library
+from hw.errors import UserError
+
+__all__ = ["ARCHITECTURES", "compile_post", "compile_threads", "find_nvcc"]
+
+ARCHITECTURES = ("70", "75", "80", "90")
+"""Compute capabilities that device code is made for, where the compiler still knows them."""
+
+_HERE = Path(__file__).parent
+
+
+def _run(command: Sequence[str | Path]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"Compiling failed: {' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def find_nvcc() -> Path:
+    """The compiler: ``$NVCC``, one on PATH, or that of the extra ``gpu``. Raises :class:`UserError`."""
+    if wanted := os.environ.get("NVCC"):
+        return Path(wanted)
+    if found := shutil.which("nvcc"):
+        return Path(found)
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(Path(folder).glob("*/bin/nvcc")):
+            return path
+    raise UserError("nvcc was not found, which compiles for a GPU; install it (`pip install dmace[gpu]`), or name it "
+                    "in NVCC.")
+
+
+def compile_threads(program: Path, *flags: str) -> None:
+    """Compile ``threads.cpp``; the library is compiled with the same ``flags``."""
+    made = library(*flags).parent
+    compiler = os.environ.get("CXX", "").split() or [shutil.which("c++") or "g++"]
+    _run([*compiler, "-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", *flags, "-I", made,
+          _HERE / "threads.cpp", made / "libdmace.a", "-pthread", "-ldl", "-o", program])
+
+
+def compile_post(program: Path) -> list[str]:
+    """Compile ``post.cu``; returns the architectures that it contains device code for."""
+    made, nvcc = library().parent, find_nvcc()
+    known = _run([nvcc, "--list-gpu-arch"]).split()
+    chosen = [number for number in ARCHITECTURES if f"compute_{number}" in known]
+    codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in chosen]
+    libraries = [f"-L{folder}" for folder in (nvcc.parent.parent / "lib",) if folder.is_dir()]
+    _run([nvcc, "-std=c++17", "-O2", "-Werror", "all-warnings", *codes, "-I", made, _HERE / "post.cu",
+          made / "libdmace.a", *libraries, "-lpthread", "-ldl", "-o", program])
+    return chosen
+
+
+def main() -> int:
+    """Compile as the command line says; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Compile threads of a GPU, or of the CPU, that post requests.")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the program")
+    parser.add_argument("--threads", action="store_true", help="threads of the CPU, which need no GPU")
+    arguments = parser.parse_args()
+    program = arguments.output / ("threads" if arguments.threads else "post")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    try:
+        if arguments.threads:
+            compile_threads(program)
+        else:
+            print(f"Device code for {', '.join(f'sm_{number}' for number in compile_post(program))}.")
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
