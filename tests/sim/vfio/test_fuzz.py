@@ -72,10 +72,16 @@ class Served:
         self._reader.start()
 
     def stop(self):
-        """The output, after a stop in good order of a server that is still running."""
-        assert self.process.poll() is None, self._end()
-        self.process.terminate()
-        return self._end()
+        """The output, after a stop in good order of a server that is still running, and has served its clients."""
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(str(self.path))
+            last.settimeout(60)
+            # The server serves one client after the other, so this one's turn is the end of all others.
+            last.sendall(HEADER.pack(0, GET_INFO, HEADER.size + 16, 0, 0) + bytes(16))
+            last.recv(1)
+            assert self.process.poll() is None, self._end()
+            self.process.terminate()
+            return self._end()
 
     def _end(self):
         self.process.wait(60)
@@ -310,7 +316,7 @@ def test_ranges(served):
 
 
 def test_halves(served):
-    """Two messages of 8 bytes are one store of 16, if they are its halves, one behind the other in their page."""
+    """Two messages of 8 bytes are one store of 16, if they are its halves, consecutive in their page."""
     server = served()
     # With memory access disabled nothing arrives.
     for command in (0, 2):
