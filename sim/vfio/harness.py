@@ -22,8 +22,9 @@ _SOURCES = tuple(
         (_SHARED[0], ("bits.h", "completion.h", "hard_block.h", "link.h", "rules.h", "streams.h", "tlp.h")),
         (_SHARED[1], ("memory.h",)))
     for path in (folder / name for name in names))
-
-
+_LIBRARY = _HERE.parents[1] / "dmace" / "libdmace"
+_TRANSPORT = (*(_HERE / name for name in ("card_cluster.h", "card_links.h", "options.h", "process_host.h")),
+              *(_HERE.parent / "ace" / name for name in ("faults.h", "link.h")), _LIBRARY / "dmace_transport.h")
 
 
 def build_server(preset: str = "tiny", level: str = "card", status: Status | None = None) -> Program:
@@ -51,6 +52,7 @@ def _build(preset: str, level: str, kind: str, status: Status | None) -> Program
     # Imported here, so that a wrong name is reported without waiting for the hardware description.
     from hw.card.card import Card
     from hw.card.config import PRESETS
+    from sim.ace.beat import beat_header
     from sim.cpp.clocked import ClockedInputs
     from sim.pcie.dma_card import DmaCard, preset_sizes
     from sim.pcie.fast.header import card_header
@@ -59,10 +61,13 @@ def _build(preset: str, level: str, kind: str, status: Status | None) -> Program
     config = PRESETS[preset]
     engine, pcie = (config.endpoint.dma, config.pcie) if level == "card" else preset_sizes(preset)
     design = Design(Card, config) if level == "card" else Design(DmaCard, engine, pcie)
-    library = _HERE.parents[1] / "dmace" / "libdmace"
-    extra = (_HERE / "process_host.h", library / "dmace_transport.h") if kind == "transport" else ()
+    generated, extra = {"card.h": card_header(pcie)}, _TRANSPORT if kind == "transport" else ()
+    if kind == "transport" and level == "card":
+        generated["beat.h"] = beat_header(config.endpoint.ace, config.endpoint.axi_id_width)
+    elif kind == "transport":
+        generated["beat.h"] = "#define ACE_PORTS 0\n"
     return build_program(
         Design(ClockedInputs, design), name=f"vfio_{level}_{kind}",
         main=_HERE / ("transport.cpp" if kind == "transport" else "main.cpp"), sources=(*_SOURCES, *extra),
-        generated={"card.h": card_header(pcie)}, includes=(_HERE, *_SHARED, library), shared=kind == "transport",
+        generated=generated, includes=(_HERE, *_SHARED, _LIBRARY), shared=kind == "transport",
         quick=True, status=status)
