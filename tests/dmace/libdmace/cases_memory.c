@@ -18,7 +18,7 @@ static void arguments(void)
     REQUIRE_FAILS(dmace_alloc(device, (size_t)1 << 37, 0, DMACE_READ, &memory), -EINVAL, "1 to 2^36 - 4096 bytes");
     REQUIRE_FAILS(dmace_alloc(device, 1, 256, DMACE_READ, &memory), -EINVAL, "Domain must be below 256, not 256");
     REQUIRE_FAILS(dmace_alloc(device, 1, 0, 0, &memory), -EINVAL, "not be 0");
-    REQUIRE_FAILS(dmace_alloc(device, 1, 0, 33, &memory), -EINVAL, "not be 0x21");
+    REQUIRE_FAILS(dmace_alloc(device, 1, 0, 65, &memory), -EINVAL, "not be 0x41");
     REQUIRE_FAILS(dmace_alloc(device, 1, 0, DMACE_FLUSH, &memory), -EINVAL, "DMACE_READ, DMACE_WRITE or both");
     REQUIRE_FAILS(dmace_register(device, NULL, 1, 0, DMACE_READ, &memory), -EINVAL, "Address of memory");
     REQUIRE_FAILS(dmace_register_address(device, 100, 1, 0, DMACE_READ, &memory), -EINVAL, "not 0x64");
