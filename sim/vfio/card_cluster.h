@@ -39,7 +39,7 @@ public:
 
     ~CardCluster() {
         {
-            std::lock_guard<std::mutex> lock(mutex_);
+            const auto lock = enter();
             ended_ = true;
         }
         wake_.notify_all();
@@ -51,7 +51,7 @@ public:
 
     // Takes a rank for one user; false if it has one.
     bool attach(unsigned rank) {
-        std::lock_guard<std::mutex> lock(mutex_);
+        const auto lock = enter();
         return !std::exchange(members_[rank]->attached, true);
     }
 
@@ -61,7 +61,7 @@ public:
         if (members_.size() > 1)
             call(rank, [this](CardDevice& card, ProcessHost&) { return card.reset(), card.configure(settings_), 0; },
                  ignored);
-        std::lock_guard<std::mutex> lock(mutex_);
+        const auto lock = enter();
         members_[rank]->host.clear();
         members_[rank]->attached = false;
     }
@@ -69,9 +69,7 @@ public:
     // Runs `body` between two cycles. After a failure, `sentence` has the reason.
     template <class Body>
     int call(unsigned rank, Body body, std::string& sentence) {
-        ++callers_;
-        std::unique_lock<std::mutex> lock(mutex_);
-        --callers_;
+        std::unique_lock<std::mutex> lock = enter();
         int result = -EIO;
         if (!broken_.empty()) {
             sentence = broken_;
@@ -96,6 +94,14 @@ private:
         CardDevice card;
         bool attached = false;
     };
+
+    // The clock holds the lock for turns, and lets callers in between two of them.
+    std::unique_lock<std::mutex> enter() {
+        ++callers_;
+        std::unique_lock<std::mutex> lock(mutex_);
+        --callers_;
+        return lock;
+    }
 
     void run() {
         std::unique_lock<std::mutex> lock(mutex_);
