@@ -177,10 +177,12 @@ def open_cluster(name: str, *, shape: Sequence[int], link_latency: int = 20,
     resolved = resolve(name, status)
     from hw.card.config import PRESETS
 
-    options = (f"cluster={os.getpid()}.{next(_numbers)},shape={'x'.join(map(str, sizes))},link={link_latency}")
+    options = f"cluster={os.getpid()}.{next(_numbers)},shape={'x'.join(map(str, sizes))},link={link_latency}"
     with ExitStack() as opened:
         devices = tuple(opened.enter_context(open_device(f"{resolved},{options},rank={rank}"))
                         for rank in range(prod(sizes)))
+        for rank, device in enumerate(devices):
+            device.name = f"{name}, rank {rank}"
         cluster = Cluster(name, sizes, devices, PRESETS[preset].endpoint.ace)
         opened.pop_all()
     return cluster

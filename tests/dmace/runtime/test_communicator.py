@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators on clusters of simulated cards, compared with the golden model and with NumPy; and wrong arguments,
-which need no simulator."""
+"""Collectives on clusters of simulated cards, compared with the golden model and with NumPy; and wrong arguments, which
+need no simulator."""
 
 import asyncio
 import re
@@ -290,20 +290,6 @@ def test_wrong_arguments(rank, device, fake_card, call, sentence):
         with pytest.raises(dmace.DmaceError) as raised:
             call(rank, memory, far, foreign)
         assert str(raised.value).replace(device.name, "NAME") == sentence
-
-
-@pytest.mark.parametrize("name, options, sentence", [
-    ("vfio:0000:01:00.0", {"shape": (2,)}, "A cluster is made of simulated cards, sim:PRESET with one of tiny, base, "
-                                           "wide, card, not 'vfio:0000:01:00.0'."),
-    ("sim:tiny", {"shape": ()}, "The shape of a cluster must be 1 to 3 sizes from 1 on, not ()."),
-    ("sim:tiny", {"shape": (2, 0)}, "The shape of a cluster must be 1 to 3 sizes from 1 on, not (2, 0)."),
-    ("sim:tiny", {"shape": (5, 5)}, "A cluster has up to 16 cards, not 25."),
-    ("sim:tiny", {"shape": (2,), "link_latency": 0}, "The latency of a link must be from 1 to 10000 cycles, not 0."),
-])
-def test_wrong_clusters(name, options, sentence):
-    with pytest.raises(dmace.DmaceError) as raised:
-        dmace.open_cluster(name, **options)
-    assert str(raised.value) == sentence
 
 
 def test_types():
