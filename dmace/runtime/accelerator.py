@@ -11,7 +11,7 @@ import numpy as np
 from dmace.drivers.ace import AceDriver, Share
 from dmace.drivers.endpoint import Window
 from hw.ace.config import AceConfig
-from hw.ace.words import Collective, Ordered
+from hw.ace.words import Collective, LinkState, Ordered
 from hw.common.sizes import PAGE_BYTES
 from hw.endpoint.registers import WINDOWS
 
@@ -101,11 +101,24 @@ class Accelerator:
         self.do(self.driver.clear(queue))
         self._settle()
 
+    def reopen(self, number: int) -> None:
+        """Open a communicator again that has been revoked."""
+        self.do(self.driver.reopen(number))
+        self._settle()
+
     def _settle(self) -> None:
         """Return when all registers are written: a store to a doorbell page may pass writes in front of it."""
         refused = self.do(self.driver.refused_write())
         if refused:
             raise DmaceError(f"{refused.rstrip('.')}.")
+
+    def link_is_up(self, port: int) -> bool:
+        """Whether the link at a port is UP, as this end sees it."""
+        async def state() -> int:
+            await self.driver.write("LINK_SELECT", port=port)
+            return (await self.driver.read("LINK_STATE"))["state"]
+
+        return self.do(state()) == LinkState.UP
 
     def word(self, queue: int) -> int:
         """The completion word of a queue."""

@@ -14,13 +14,13 @@ import numpy as np
 
 from dmace.drivers.ace import Share
 from hw.ace.config import DIMENSIONS, AceConfig
-from hw.ace.words import LinkState
+from hw.ace.registers import LINK_TIMEOUT, LINK_TRIES
 from hw.card import PRESET_NAMES
 
 from .accelerator import Accelerator
 from .communicator import Communicator
 from .device import Device, open_device
-from .errors import DmaceError
+from .errors import DmaceError, RequestTimeout
 from .names import Status as Progress
 from .names import resolve
 
@@ -43,11 +43,15 @@ class Cluster:
         In rank order; each is closed with the cluster.
     """
 
-    def __init__(self, name: str, shape: tuple[int, ...], devices: tuple[Device, ...], config: AceConfig) -> None:
+    def __init__(self, name: str, shape: tuple[int, ...], devices: tuple[Device, ...], config: AceConfig,
+                 link_latency: int) -> None:
         self.name, self.shape, self.devices, self.config = name, shape, devices, config
+        self._link_latency = link_latency
         self._accelerators = [Accelerator(device, config) for device in devices]
+        for one in self._accelerators:
+            one.do(one.driver.set_link_patience(timeout=LINK_TIMEOUT + 3 * link_latency, tries=LINK_TRIES))
         self._made = self._fsms = self._slots = 0
-        self._connect()
+        self.connect()
 
     def __enter__(self) -> Self:
         return self
@@ -61,24 +65,67 @@ class Cluster:
         for device in self.devices:
             device.close()
 
-    def _connect(self) -> None:
-        """Bring all links up: a device that was reset alone has taken its neighbours' ends down."""
-        ports = [port for dimension, size in enumerate(self.shape) if size > 1
-                 for port in (2 * dimension, 2 * dimension + 1)]
-        deadline = time.monotonic() + _LINK_SECONDS
+    def connect(self) -> None:
+        """Bring links up that are not: a device that is reset alone takes its neighbours' ends of its links down.
+
+        Raises
+        ------
+        DmaceError
+            If a link does not come up.
+        """
+        waiting = [(rank, port) for rank in range(len(self.devices)) for dimension, size in enumerate(self.shape)
+                   if size > 1 for port in (2 * dimension, 2 * dimension + 1)]
+        deadline, next_start = time.monotonic() + _LINK_SECONDS, 0
         while True:
-            for one in self._accelerators:
-                one.do(one.driver.start_links(ports))
-            for _ in range(20):
-                states = {(rank, port): one.do(one.driver.link_state(port)).state
-                          for rank, one in enumerate(self._accelerators) for port in ports}
-                down = [(where, state) for where, state in states.items() if state != LinkState.UP]
-                if not down:
-                    return
+            waiting = [(rank, port) for rank, port in waiting if not self._accelerators[rank].link_is_up(port)]
+            if not waiting:
+                return
             if time.monotonic() > deadline:
-                (rank, port), state = down[0]
-                raise DmaceError(f"The link at port {port} of rank {rank} is {state.name}, not UP, after "
+                rank, port = waiting[0]
+                raise DmaceError(f"The link at port {port} of rank {rank} has not come up within "
                                  f"{_LINK_SECONDS:.0f} s.")
+            cycles = self.devices[0].cycles() or 0
+            if cycles >= next_start:
+                ends = {*waiting, *((self._neighbour(rank, port), port ^ 1) for rank, port in waiting)}
+                for rank in {rank for rank, _ in ends}:
+                    one = self._accelerators[rank]
+                    one.do(one.driver.start_links(port for other, port in ends if other == rank))
+                waiting = sorted(ends)
+                # Some round trips; a start in the middle of a handshake begins it again.
+                next_start = cycles + 10 * self._link_latency + 5_000
+
+    def _neighbour(self, rank: int, port: int) -> int:
+        place = [int(one) for one in np.unravel_index(rank, self.shape)]
+        dimension = port // 2
+        place[dimension] = (place[dimension] + (-1 if port % 2 else 1)) % self.shape[dimension]
+        return int(np.ravel_multi_index(place, self.shape))
+
+    def reopen(self, ranks: Sequence[Communicator], *, timeout: float | None = None) -> None:
+        """Open a communicator again that has ended: that was revoked, timed out, or lost a link or memory.
+
+        No rank may post meanwhile. Its devices must not have been reset.
+
+        Parameters
+        ----------
+        ranks : sequence of :class:`Communicator`
+            All that :meth:`communicators` returned.
+        timeout : float or None
+            Seconds until all ranks' collectives have ended.
+
+        Raises
+        ------
+        RequestTimeout
+        """
+        self.connect()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for rank in ranks:
+            while not rank.ended():
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise RequestTimeout(f"The communicator's collectives have not ended at rank {rank.rank} within "
+                                         f"{timeout} s.")
+                time.sleep(1e-3)
+        for rank in ranks:
+            rank.reopen()
 
     def communicators(self, *, dimensions: Sequence[int] | None = None, domain: int = 0, priority: int = 0,
                       fsms: int | None = None, slots: int | None = None) -> tuple[Communicator, ...]:
@@ -183,6 +230,6 @@ def open_cluster(name: str, *, shape: Sequence[int], link_latency: int = 20,
                         for rank in range(prod(sizes)))
         for rank, device in enumerate(devices):
             device.name = f"{name}, rank {rank}"
-        cluster = Cluster(name, sizes, devices, PRESETS[preset].endpoint.ace)
+        cluster = Cluster(name, sizes, devices, PRESETS[preset].endpoint.ace, link_latency)
         opened.pop_all()
     return cluster

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dmace.drivers.ace import root_code
 from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH
 from hw.ace.numerics.formats import DType, Reduction, types
-from hw.ace.words import Collective, CommandFlag, CommandWord, Ordered, Status
+from hw.ace.words import Collective, CommandFlag, CommandWord, CommunicatorState, Ordered, Status
 
 from .accelerator import Accelerator
 from .collective_request import CollectiveRequest
@@ -146,6 +146,16 @@ class Communicator:
     def revoke(self) -> None:
         """End this communicator's collectives on all its ranks, with the status REVOKED."""
         self._accelerator.do(self._accelerator.driver.revoke(self.number))
+
+    def ended(self) -> bool:
+        """Whether it has been revoked or has failed, and nothing of it is in progress on this rank."""
+        self.poll()
+        state = self._accelerator.do(self._accelerator.driver.communicator_state(self.number)).state
+        return state == CommunicatorState.REVOKED and not self._waiting
+
+    def reopen(self) -> None:
+        """Open this rank's part again; :meth:`Cluster.reopen` does it on all ranks."""
+        self._accelerator.reopen(self.number)
 
     # Commands
 

@@ -14,6 +14,20 @@ LIMIT = 300
 
 @pytest.mark.rtl
 @pytest.mark.long
+def test_slow_links():
+    """Links come up, and lose nothing, with a latency far above that of their time-outs after reset."""
+    with dmace.open_cluster("sim:tiny", shape=(2,), link_latency=5000) as cluster:
+        ranks = cluster.communicators()
+        memories = [device.allocate(400) for device in cluster.devices]
+        for memory in memories:
+            memory.array(np.int32)[:] = 7
+        for request in [rank.all_reduce(memory, dtype="int32") for rank, memory in zip(ranks, memories, strict=True)]:
+            request.wait(LIMIT)
+        assert all((memory.array(np.int32) == 14).all() for memory in memories)
+
+
+@pytest.mark.rtl
+@pytest.mark.long
 def test_rows(seed):
     """Communicators of the rows and of the columns of a torus in three dimensions."""
     rng = np.random.default_rng(seed)
@@ -50,6 +64,17 @@ def test_ends_of_communicators():
             with pytest.raises(dmace.CollectiveFailed, match="has failed with REVOKED, caused at rank 1") as failure:
                 request.wait(LIMIT)
             assert failure.value.result == Status.REVOKED and failure.value.fault.rank == 1
+        with pytest.raises(dmace.CollectiveFailed, match="has failed with REVOKED"):
+            first[0].barrier().wait(LIMIT)
+        cluster.reopen(first, timeout=LIMIT)
+        memory.array(np.float32)[:100], other.array(np.float32)[:100] = 1, 2
+        requests = [first[0].all_reduce(memory[:400], dtype="fp32"), first[1].all_reduce(other[:400], dtype="fp32")]
+        for request in requests:
+            request.wait(LIMIT)
+        assert (memory.array(np.float32)[:100] == 3).all()
+        with pytest.raises(dmace.RequestTimeout, match=r"^The communicator's collectives have not ended at rank 0 "
+                                                       r"within 0\.1 s\.$"):
+            cluster.reopen(first, timeout=0.1)
         with second[0].device.queue() as queue:
             queue.copy(memory[2048:], memory[:2048]).wait(LIMIT)
         requests = [second[0].all_reduce(memory[:400], dtype="fp32"), second[1].all_reduce(other[:400], dtype="fp32")]
