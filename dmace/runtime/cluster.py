@@ -5,6 +5,7 @@ import itertools
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from math import prod
 from types import TracebackType
@@ -166,16 +167,19 @@ class Cluster:
             raise DmaceError(f"A communicator needs as many slots as FSMs at least, not {share.slots} and "
                              f"{share.fsms}.")
         shape = tuple(self.shape[dimension] for dimension in chosen)
-        made = []
-        for one, place in zip(self._accelerators, np.ndindex(*self.shape), strict=True):
+
+        def open_rank(one: Accelerator, place: Sequence[int]) -> Communicator:
             coordinates = tuple(place[dimension] for dimension in chosen)
             left_out = one.open_communicator(number, number, domain=domain, share=share, shape=shape,
                                              coordinates=coordinates, dimensions=chosen, priority=priority)
             rank = int(np.ravel_multi_index(coordinates, shape))
-            made.append(Communicator(one, number, number, shape=shape, rank=rank, domain=domain, left_out=left_out))
+            return Communicator(one, number, number, shape=shape, rank=rank, domain=domain, left_out=left_out)
+
         self._made += 1
         self._fsms, self._slots = self._fsms + share.fsms, self._slots + share.slots
-        return tuple(made)
+        # A cycle of one card is one of all: the ranks' registers are written at the same time.
+        with ThreadPoolExecutor(len(self.devices)) as pool:
+            return tuple(pool.map(open_rank, self._accelerators, np.ndindex(*self.shape)))
 
 
 def _part(name: str, wanted: int | None, free: int, queues: int) -> int:

@@ -28,6 +28,29 @@ def test_slow_links():
 
 @pytest.mark.rtl
 @pytest.mark.long
+@pytest.mark.parametrize("shape", [(2,), (4,), (2, 2), (2, 2, 2)], ids=lambda shape: "x".join(map(str, shape)))
+def test_cycles(shape):
+    """Cycles of an all-reduce with all FSMs, from the first doorbell to the last completion word; docs/host.md has
+    them."""
+    with dmace.open_cluster("sim:tiny", shape=shape) as cluster:
+        ranks = cluster.communicators(fsms=4, slots=8)
+        for length in (64, 4096, 65536):
+            memories = [device.allocate(length) for device in cluster.devices]
+            for _ in range(2):      # the first one defines the regions, which takes cycles, too
+                before = [device.cycles() for device in cluster.devices]
+                requests = [rank.all_reduce(memory, dtype="fp32")
+                            for rank, memory in zip(ranks, memories, strict=True)]
+                for request in requests:
+                    request.wait(LIMIT)
+                cycles = max(device.cycles() - first for device, first in zip(cluster.devices, before, strict=True))
+            print(f"{'x'.join(map(str, shape))}: {length} bytes, {cycles} cycles")
+            for memory in memories:
+                memory.close()
+        assert cycles < 30_000
+
+
+@pytest.mark.rtl
+@pytest.mark.long
 def test_rows(seed):
     """Communicators of the rows and of the columns of a torus in three dimensions."""
     rng = np.random.default_rng(seed)
