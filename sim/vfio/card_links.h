@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -133,8 +134,13 @@ public:
     // One cycle of all cards.
     void step() {
         for (auto& [card, ports] : cards_) ports.drive(cycle_);
-        for (auto& [card, ports] : cards_) {
-            card->step();
+        for (unsigned rank = 0; rank < cards_.size(); ++rank) {
+            auto& [card, ports] = cards_[rank];
+            try {
+                card->step();
+            } catch (const std::exception& error) {
+                throw std::runtime_error("Rank " + std::to_string(rank) + ": " + error.what());
+            }
             if (ports.sample(cycle_)) card->touch();
         }
         for (const auto& link : links_) link->carry();

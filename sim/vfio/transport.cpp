@@ -139,6 +139,8 @@ std::unique_ptr<Simulator> open_rank(const TransportOptions& options) {
     static std::mutex mutex;
     static std::map<std::string, std::weak_ptr<CardCluster>> clusters;
     std::lock_guard<std::mutex> lock(mutex);
+    for (auto entry = clusters.begin(); entry != clusters.end();)
+        entry = entry->second.expired() ? clusters.erase(entry) : std::next(entry);
     std::shared_ptr<CardCluster> cluster = clusters[options.cluster].lock();
     if (!cluster) clusters[options.cluster] = cluster = std::make_shared<CardCluster>(options.made);
     if (!(cluster->options().shape == options.made.shape))
