@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters: simulated cards in this process whose accelerators are connected as a torus."""
 
+import errno
 import itertools
 import os
 import time
@@ -123,7 +124,7 @@ class Cluster:
             while not rank.ended():
                 if deadline is not None and time.monotonic() >= deadline:
                     raise RequestTimeout(f"The communicator's collectives have not ended at rank {rank.rank} within "
-                                         f"{timeout} s.")
+                                         f"{timeout} s.", errno.ETIMEDOUT)
                 time.sleep(1e-3)
         for rank in ranks:
             rank.reopen()
@@ -226,6 +227,7 @@ def open_cluster(name: str, *, shape: Sequence[int], link_latency: int = 20,
         raise DmaceError(f"A cluster is made of simulated cards, sim:PRESET with one of {', '.join(PRESET_NAMES)}, not "
                          f"{name!r}.")
     resolved = resolve(name, status)
+    # Imported here, so that wrong arguments are reported without waiting for it.
     from hw.card.config import PRESETS
 
     options = f"cluster={os.getpid()}.{next(_numbers)},shape={'x'.join(map(str, sizes))},link={link_latency}"

@@ -2,6 +2,7 @@
 """A collective that one rank has posted."""
 
 import asyncio
+import errno
 import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ class CollectiveRequest:
         pause = _FIRST_PAUSE
         while not self.done():
             if deadline is not None and time.monotonic() >= deadline:
-                raise RequestTimeout(f"{self._name()} has not completed within {timeout} s.")
+                raise RequestTimeout(f"{self._name()} has not completed within {timeout} s.", errno.ETIMEDOUT)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         self._check()

@@ -20,6 +20,7 @@ from dmace.drivers.ace import root_code
 from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH
 from hw.ace.numerics.formats import DType, Reduction, types
 from hw.ace.words import Collective, CommandFlag, CommandWord, CommunicatorState, Ordered, Status
+from hw.common.sizes import PAGE_BYTES
 
 from .accelerator import Accelerator
 from .collective_request import CollectiveRequest
@@ -109,7 +110,7 @@ class Communicator:
         ordered : bool
             Combine in rank order.
         """
-        return self._post(Collective.ALL_REDUCE, send, receive or send, dtype, op=op, widen=widen, ordered=ordered)
+        return self._post(Collective.ALL_REDUCE, send, receive, dtype, op=op, widen=widen, ordered=ordered)
 
     def reduce_scatter(self, send: Span, receive: Span, *, dtype: _Type, op: str | Reduction = "sum",
                        widen: bool = False, ordered: bool = False) -> CollectiveRequest:
@@ -130,12 +131,12 @@ class Communicator:
     def broadcast(self, send: Span, receive: Span | None = None, *, dtype: _Type, root: int = 0,
                   widen: bool = False) -> CollectiveRequest:
         """Every rank receives the elements of the root. ``send`` of other ranks is not read."""
-        return self._post(Collective.BROADCAST, send, receive or send, dtype, root=root, widen=widen)
+        return self._post(Collective.BROADCAST, send, receive, dtype, root=root, widen=widen)
 
     def reduce(self, send: Span, receive: Span | None = None, *, dtype: _Type, op: str | Reduction = "sum",
                root: int = 0, widen: bool = False, ordered: bool = False) -> CollectiveRequest:
         """Reduce the elements of all ranks; the root receives the result. ``receive`` of other ranks is not written."""
-        return self._post(Collective.REDUCE, send, receive or send, dtype, op=op, root=root, widen=widen,
+        return self._post(Collective.REDUCE, send, receive, dtype, op=op, root=root, widen=widen,
                           ordered=ordered)
 
     def barrier(self) -> CollectiveRequest:
@@ -159,8 +160,10 @@ class Communicator:
 
     # Commands
 
-    def _post(self, collective: Collective, send: Span, receive: Span, dtype: _Type, *, op: str | Reduction = "sum",
-              root: int = 0, widen: bool = False, ordered: bool = False) -> CollectiveRequest:
+    def _post(self, collective: Collective, send: Span, receive: Span | None, dtype: _Type, *,
+              op: str | Reduction = "sum", root: int = 0, widen: bool = False,
+              ordered: bool = False) -> CollectiveRequest:
+        receive = send if receive is None else receive
         element, reduction = dtype_of(dtype), _reduction_of(op)
         if element not in types(self._accelerator.config):
             raise DmaceError(f"This accelerator has no elements of type {element.name}.")
@@ -212,7 +215,7 @@ class Communicator:
         if (memory.address + span.offset) % size:
             raise DmaceError(f"The {name} buffer must begin at a multiple of {size} bytes, the size of {element.name}, "
                              f"not {(memory.address + span.offset) % size} behind one.")
-        if span.offset + span.length >= size << OFFSET_WIDTH:
+        if memory.address % PAGE_BYTES + span.offset + span.length > size << OFFSET_WIDTH:
             raise DmaceError(f"The {name} buffer must be within the first {size << OFFSET_WIDTH} bytes of its memory.")
 
     def _check_overlap(self, collective: Collective, send: Span, receive: Span, element: DType, count: int) -> None:
@@ -236,8 +239,7 @@ class Communicator:
             if len(self._waiting) >= depth:
                 raise DmaceError(f"{depth} collectives are in progress at rank {self.rank}, as many as its queue "
                                  "holds; wait for one of them.")
-            self._posted += 1
-            request = CollectiveRequest(self, collective, self._posted, memories)
+            request = CollectiveRequest(self, collective, self._posted + 1, memories)
             self._accelerator.use(memories)
             self._waiting.append(request)
             try:
@@ -246,6 +248,7 @@ class Communicator:
                 self._waiting.pop()
                 self._accelerator.unuse(memories)
                 raise
+            self._posted += 1
         return request
 
     def poll(self) -> None:
