@@ -133,7 +133,7 @@ def test_options_of_the_simulator(options, sentence):
 @pytest.mark.rtl
 @pytest.mark.long
 def test_open_again():
-    """A rank belongs to one user at a time; whoever opens it next finds it reset."""
+    """A rank belongs to one user at a time; it is reset for the next one."""
     name = f"{resolve('sim:tiny')},cluster=again,shape=2"
     with dmace.open(f"{name},rank=0") as kept:
         for _ in range(2):

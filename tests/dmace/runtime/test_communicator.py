@@ -117,6 +117,30 @@ def test_collectives(cluster, in_place, seed):
 
 @pytest.mark.rtl
 @pytest.mark.long
+def test_rank_order(cluster, seed):
+    """A ring adds in rank order; a torus, which is no line, has no program for that."""
+    rng = np.random.default_rng(seed)
+    inputs = [_data(rng, DType.FP16, 100) for _ in cluster.ranks]
+    with ExitStack() as stack:
+        memories = [stack.enter_context(rank.device.allocate(200)) for rank in cluster.ranks]
+        for memory, values in zip(memories, inputs, strict=True):
+            memory.write(values)
+        if len(cluster.shape) > 1:
+            with pytest.raises(dmace.DmaceError, match=r"^This communicator has no program for ALL_REDUCE in rank "
+                                                       r"order: .*[^.]\.$"):
+                cluster.ranks[0].all_reduce(memories[0], dtype="fp16", ordered=True)
+            return
+        requests = [rank.all_reduce(memory, dtype="fp16", ordered=True)
+                    for rank, memory in zip(cluster.ranks, memories, strict=True)]
+        for request in requests:
+            request.wait(LIMIT)
+        found = results(Collective.ALL_REDUCE, cluster.shape, [_bits(one) for one in inputs], dtype=DType.FP16,
+                        count=100, ordered=True)
+        assert [memory.read() for memory in memories] == [bits.tobytes() for bits in found]
+
+
+@pytest.mark.rtl
+@pytest.mark.long
 def test_integers(cluster, seed):
     """Integer sums are NumPy's, in an array's own memory, which begins anywhere."""
     rng = np.random.default_rng(seed)
