@@ -16,14 +16,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dmace.runtime.cluster import Cluster, open_cluster
+    from dmace.runtime.collective_request import CollectiveRequest
+    from dmace.runtime.communicator import Communicator
     from dmace.runtime.device import Device, DeviceInfo
     from dmace.runtime.device import open_device as open
-    from dmace.runtime.errors import DmaceError, RequestFailed, RequestTimeout
+    from dmace.runtime.errors import CollectiveFailed, DmaceError, RequestFailed, RequestTimeout
     from dmace.runtime.memory import Memory, Span
     from dmace.runtime.queue import Queue, Request
 
-__all__ = ["Device", "DeviceInfo", "DmaceError", "Memory", "Queue", "Request", "RequestFailed", "RequestTimeout",
-           "Span", "__version__", "open"]
+__all__ = ["Cluster", "CollectiveFailed", "CollectiveRequest", "Communicator", "Device", "DeviceInfo", "DmaceError",
+           "Memory", "Queue", "Request", "RequestFailed", "RequestTimeout", "Span", "__version__", "open",
+           "open_cluster"]
 
 try:
     __version__ = version("dmace")
@@ -32,7 +36,9 @@ except PackageNotFoundError:
 
 _MODULES = {
     "open": "device", "Device": "device", "DeviceInfo": "device", "DmaceError": "errors", "RequestFailed": "errors",
-    "RequestTimeout": "errors", "Memory": "memory", "Span": "memory", "Queue": "queue", "Request": "queue",
+    "RequestTimeout": "errors", "CollectiveFailed": "errors", "Cluster": "cluster", "open_cluster": "cluster",
+    "CollectiveRequest": "collective_request", "Communicator": "communicator",
+    "Memory": "memory", "Span": "memory", "Queue": "queue", "Request": "queue",
 }
 """Name -> module of ``dmace.runtime``, imported when it is used: it needs NumPy."""
 

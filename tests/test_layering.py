@@ -32,7 +32,7 @@ LAYERS = {
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
-    "sim.vfio": {*_HARDWARE, "sim", "sim.cpp", "sim.pcie", "sim.verilator"},
+    "sim.vfio": {*_HARDWARE, "sim", "sim.ace", "sim.cpp", "sim.pcie", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",

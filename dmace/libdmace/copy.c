@@ -20,6 +20,8 @@ static int check_memory(const dmace_queue_handle *queue, const dmace_memory *mem
 {
     if (!memory || memory->device != queue->device)
         return dmace_fail(-EINVAL, "The %s must be memory of the queue's device", name);
+    if (memory->access & DMACE_NO_REGION)
+        return dmace_fail(-EINVAL, "The %s must have a region, and it has DMACE_NO_REGION", name);
     if (memory->stale || memory->revoked)
         return dmace_fail(-EINVAL, "The %s has no region any more: its device was reset, or it is being deregistered",
                           name);

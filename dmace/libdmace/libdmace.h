@@ -105,6 +105,11 @@ int dmace_reset(dmace_device *device);
 int dmace_read_register(dmace_device *device, uint32_t offset, uint32_t *value);
 int dmace_write_register(dmace_device *device, uint32_t offset, uint32_t value);
 
+/* One store of 4, 8 or 16 bytes to BAR 2, at a multiple of its size: to a doorbell page of an engine other than the DMA
+ * engine. Those of the DMA engine are the queues', whose requests the library counts. Everything that this thread has
+ * stored to memory before is visible to the card first. */
+int dmace_store(dmace_device *device, uint64_t offset, const void *data, size_t size);
+
 /* Cycles of a simulated card's clock; -ENOTSUP for hardware. */
 int dmace_cycles(dmace_device *device, uint64_t *cycles);
 
@@ -120,6 +125,8 @@ int dmace_pop_log(dmace_device *device, uint32_t *queue, int *status, uint32_t *
                                * request; without it, posted writes to such an address vanish. A round trip per segment */
 #define DMACE_RELAXED 8u      /* relaxed ordering on PCIe */
 #define DMACE_NO_SNOOP 16u    /* no snoop on PCIe */
+#define DMACE_NO_REGION 32u   /* requests of queues cannot reach it, only other engines of the card, which are given
+                               * dmace_memory_address(): for instance for completion words of the accelerator */
 
 /* Memory of its own, zeroed, page-aligned, that is shared with processes forked later. */
 int dmace_alloc(dmace_device *device, size_t length, uint32_t domain, uint32_t access, dmace_memory **memory);
@@ -148,6 +155,9 @@ void *dmace_memory_data(const dmace_memory *memory);       /* null where this pr
 size_t dmace_memory_length(const dmace_memory *memory);
 uint32_t dmace_memory_region(const dmace_memory *memory);  /* its number in words */
 uint64_t dmace_memory_offset(const dmace_memory *memory);  /* of its first byte in the region */
+uint64_t dmace_memory_address(const dmace_memory *memory); /* the I/O address of its first byte, for tables of engines
+                                                            * other than the DMA engine; none may have it when the
+                                                            * memory is deregistered */
 
 /* Copies by the CPU, also where it cannot address the memory. */
 int dmace_memory_load(dmace_memory *memory, uint64_t offset, void *data, size_t length);

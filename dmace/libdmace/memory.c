@@ -14,7 +14,8 @@
 
 static int check(dmace_device *device, size_t length, uint32_t domain, uint32_t access, dmace_memory **memory)
 {
-    const uint32_t all = DMACE_READ | DMACE_WRITE | DMACE_FLUSH | DMACE_RELAXED | DMACE_NO_SNOOP;
+    const uint32_t all = DMACE_READ | DMACE_WRITE | DMACE_FLUSH | DMACE_RELAXED | DMACE_NO_SNOOP |
+        DMACE_NO_REGION;
     if (!device || !memory)
         return dmace_fail(-EINVAL, "Memory needs a device and an address for its handle");
     if (!length || length > MAX_REGION - DMACE_PAGE)
@@ -43,7 +44,7 @@ static int finish(dmace_device *device, dmace_span *span, uint64_t offset, size_
         *made = (dmace_memory){.device = device, .span = *span, .offset = offset, .length = length, .domain = domain,
                                .access = access};
         pthread_mutex_lock(&device->lock);
-        code = dmace_region_define(made);
+        code = access & DMACE_NO_REGION ? 0 : dmace_region_define(made);
         if (!code) {
             made->next = device->memories;
             if (made->next)
@@ -156,7 +157,7 @@ int dmace_deregister(dmace_memory *memory)
         return dmace_fail(-EINVAL, "dmace_deregister() needs memory");
     dmace_device *device = memory->device;
     pthread_mutex_lock(&device->lock);
-    int code = memory->stale ? 0 : dmace_region_revoke(memory);
+    int code = memory->stale || memory->access & DMACE_NO_REGION ? 0 : dmace_region_revoke(memory);
     if (!code) {
         memory->stale = true;      /* if it stays mapped, the next call only unmaps it */
         code = dmace_span_release(device, &memory->span);
@@ -202,6 +203,11 @@ uint32_t dmace_memory_region(const dmace_memory *memory)
 uint64_t dmace_memory_offset(const dmace_memory *memory)
 {
     return memory ? memory->offset : 0;
+}
+
+uint64_t dmace_memory_address(const dmace_memory *memory)
+{
+    return memory ? memory->span.io_address + memory->offset : 0;
 }
 
 static int check_access(const dmace_memory *memory, uint64_t offset, const void *data, size_t length)

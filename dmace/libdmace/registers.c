@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * registers.c: accesses to BAR 0. The DMA engine's registers are at offset 0.
+ * registers.c: accesses to BAR 0, and stores to BAR 2. The DMA engine's registers are at offset 0.
  */
 #include "internal.h"
 
@@ -67,4 +67,16 @@ int dmace_write_register(dmace_device *device, uint32_t offset, uint32_t value)
         return dmace_fail(-EINVAL, "dmace_write_register() needs a device");
     const int code = check_offset(offset);
     return code ? code : dmace_write(device, offset, value);
+}
+
+int dmace_store(dmace_device *device, uint64_t offset, const void *data, size_t size)
+{
+    if (!device || !data)
+        return dmace_fail(-EINVAL, "dmace_store() needs a device and data");
+    if ((size != 4 && size != 8 && size != 16) || offset % size)
+        return dmace_fail(-EINVAL, "A store must have 4, 8 or 16 bytes at a multiple of its size, not %zu at %#llx",
+                          size, (unsigned long long)offset);
+    DMACE_RELEASE();
+    const int code = device->transport->store(device->context, offset, data, size);
+    return code ? dmace_fail_transport(device, code, "Storing to a doorbell page") : 0;
 }

@@ -26,7 +26,7 @@ from .transport import HostTransport, Table
 
 __all__ = ["Device", "DeviceInfo", "LogEntry", "open_device", "open_transport"]
 
-_READ, _WRITE, _FLUSH, _RELAXED, _NO_SNOOP = 1, 2, 4, 8, 16
+_READ, _WRITE, _FLUSH, _RELAXED, _NO_SNOOP, _NO_REGION = 1, 2, 4, 8, 16, 32
 
 
 class DeviceInfo(NamedTuple):
@@ -132,6 +132,12 @@ class Device:
                 raise
         return self._memory("alloc", length, domain=domain, access=access)
 
+    def reserve(self, length: int) -> Memory:
+        """New memory that only other engines of the card reach, at its ``address``: no request of a queue does."""
+        if length < 1:
+            raise DmaceError(f"Memory has at least 1 byte, not {length}.")
+        return self._memory("alloc", length, domain=0, access=_READ | _WRITE | _NO_REGION)
+
     def register(self, array: npt.NDArray[Any], *, domain: int = 0, readable: bool = True, writable: bool | None = None,
                  flush: bool = False, relaxed: bool = False, no_snoop: bool = False) -> Memory:
         """The memory of a NumPy array, which must be contiguous; the options are those of :meth:`allocate`.
@@ -167,7 +173,8 @@ class Device:
         handle = ctypes.c_void_p()
         getattr(self.library, what)(self.handle, *arguments, domain, access, ctypes.byref(handle))
         assert handle.value
-        memory = Memory(self, handle.value, domain, keeps)
+        memory = Memory(self, handle.value, domain, keeps, readable=bool(access & _READ),
+                        writable=bool(access & _WRITE))
         self.memories.add(memory)
         return memory
 
@@ -217,6 +224,10 @@ class Device:
 
     def write_register(self, offset: int, value: int) -> None:
         self.library.write_register(self.handle, offset, value)
+
+    def store(self, offset: int, data: bytes) -> None:
+        """Store 4, 8 or 16 bytes at an offset in BAR 2, to a doorbell page of an engine other than the DMA engine."""
+        self.library.store(self.handle, offset, data, len(data))
 
     def cycles(self) -> int | None:
         """Cycles of a simulated device's clock in which it had work; None for hardware."""

@@ -60,6 +60,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "reset": (_Handle,),
     "read_register": (_Handle, _U32, _To(_U32)),
     "write_register": (_Handle, _U32, _U32),
+    "store": (_Handle, _U64, _Text, _Size),
     "cycles": (_Handle, _To(_U64)),
     "pop_log": (_Handle, _To(_U32), _To(_Int), _To(_U32)),
     "alloc": (_Handle, _Size, _U32, _U32, _To(_Handle)),
@@ -83,7 +84,8 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
 _OTHERS: dict[str, tuple[Any, ...]] = {
     "error": (_Text,), "status_name": (_Text, _Int), "close": (None, _Handle),
     "memory_data": (_Handle, _Handle), "memory_length": (_Size, _Handle), "memory_region": (_U32, _Handle),
-    "memory_offset": (_U64, _Handle), "queue_number": (_U32, _Handle), "queue_view": (View, _Handle),
+    "memory_offset": (_U64, _Handle), "memory_address": (_U64, _Handle),
+    "queue_number": (_U32, _Handle), "queue_view": (View, _Handle),
     "queue_eventfd": (_Int, _Handle), "wait": (_Int, _Handle, _U64, _I64), "sleep": (_Int, _Handle, _U64, _I64),
 }
 """Other functions: result and arguments."""

@@ -2,6 +2,7 @@
 """Memory that a device reaches, and spans of it."""
 
 import ctypes
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,11 +59,21 @@ class Memory(Span):
         Its number in words.
     domain : int
         Its protection domain.
+    readable, writable : bool
+        Whether requests may read and write it.
+    address : int
+        I/O address of its first byte, for engines other than the DMA engine.
+    before_close : list of callables
+        Each is called with the memory before it is released, and may raise :class:`DmaceError` to keep it.
     """
 
-    def __init__(self, device: "Device", handle: int, domain: int, keeps: object = None) -> None:
-        self._device, self._handle, self._keeps = device, handle, keeps
+    def __init__(self, device: "Device", handle: int, domain: int, keeps: object = None, *, readable: bool = True,
+                 writable: bool = True) -> None:
+        self.device, self._handle, self._keeps = device, handle, keeps
+        self.readable, self.writable = readable, writable
+        self.before_close: list[Callable[[Memory], None]] = []
         library = device.library
+        self.address = int(library.memory_address(handle))
         self.domain, self.region = domain, int(library.memory_region(handle))
         super().__init__(self, 0, int(library.memory_length(handle)))
 
@@ -76,16 +87,18 @@ class Memory(Span):
     @property
     def handle(self) -> int:
         """That of libdmace. Raises :class:`DmaceError` after :meth:`close`."""
-        self._device.check()
+        self.device.check()
         if not self._handle:
             raise DmaceError("The memory has been released.")
         return self._handle
 
     def close(self) -> None:
         """Wait for requests that use it, and release it. A second call does nothing."""
-        if self._handle and not self._device.closed:
-            self._device.library.deregister(self._handle)
-            self._device.memories.discard(self)
+        if self._handle and not self.device.closed:
+            for call in tuple(self.before_close):
+                call(self)
+            self.device.library.deregister(self._handle)
+            self.device.memories.discard(self)
         self._handle, self._keeps = 0, None
 
     def array(self, dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
@@ -99,7 +112,7 @@ class Memory(Span):
         handle = self.handle
         if isinstance(self._keeps, np.ndarray):
             return self._keeps.reshape(-1).view(np.uint8).view(dtype)
-        address = self._device.library.memory_data(handle)
+        address = self.device.library.memory_data(handle)
         if not address:
             raise DmaceError("This process cannot address the memory; use read() and write().")
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.length).from_address(address)).view(dtype)
@@ -107,9 +120,9 @@ class Memory(Span):
     def load(self, offset: int, length: int) -> bytes:
         data = ctypes.create_string_buffer(max(length, 1))
         if length:
-            self._device.library.memory_load(self.handle, offset, data, length)
+            self.device.library.memory_load(self.handle, offset, data, length)
         return data.raw[:length]
 
     def save(self, offset: int, data: bytes) -> None:
         if data:
-            self._device.library.memory_save(self.handle, offset, data, len(data))
+            self.device.library.memory_save(self.handle, offset, data, len(data))

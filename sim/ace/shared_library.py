@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Shape
 from amaranth.lib.wiring import Component
 
-from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES, AceConfig
-from hw.ace.layouts import PAYLOAD_KINDS, link_layout
+from hw.ace.config import DIMENSIONS, AceConfig
 from hw.errors import UserError
+from sim.ace.beat import beat_header
 from sim.cpp.clocked import ClockedInputs
 from sim.verilator.design import Design, component_of
 from sim.verilator.program import Program, build_program
@@ -161,7 +160,7 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
 def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None) -> Library:
     made = build_program(_clocked(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES,
-                         generated={"beat.h": _beat_header(config, component_of(component))},
+                         generated={"beat.h": beat_header(config, _id_width(component_of(component)))},
                          includes=(_HERE.parent / "cpp",), checked=checked, shared=True, status=status)
     return _load(made)
 
@@ -170,32 +169,11 @@ def _clocked(component: Component | Design) -> Component | Design:
     return Design(ClockedInputs, component) if isinstance(component, Design) else ClockedInputs(component)
 
 
+def _id_width(component: Component) -> int:
+    width: int = component.signature.members["m_axi"].signature.id_width
+    return width
+
+
 @cache
 def _load(program: Program) -> Library:
     return Library(program)
-
-
-def _beat_header(config: AceConfig, component: Component) -> str:
-    """``beat.h``: sizes, and the fields of a beat that the link model reads."""
-    layout = link_layout(config)
-    whole, crc, header = _place(layout, "header"), _place(layout, "crc"), _place(layout, "header", "packet")
-    kind = _place(layout, "header", "packet", "kind")
-    values = {
-        "PORTS": config.ports, "ID_BITS": component.signature.members["m_axi"].signature.id_width,
-        "DATA_BYTES": config.beat_bytes, "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES,
-        "BEAT_FIRST": _place(layout, "first").start, "BEAT_LAST": _place(layout, "last").start,
-        "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind),
-        "BEAT_PAYLOAD_KINDS": sum(1 << kind.value for kind in PAYLOAD_KINDS),
-        "BEAT_HEADER": header.start, "BEAT_HEADER_WIDTH": len(header),
-        "BEAT_LINK_HEADER": whole.start, "BEAT_LINK_HEADER_WIDTH": len(whole),
-        "BEAT_CRC": crc.start, "BEAT_CRC_WIDTH": len(crc), "BEAT_DATA": _place(layout, "data").start,
-    }
-    return "".join(f"#define ACE_{name} {value}\n" for name, value in values.items())
-
-
-def _place(layout: Any, *path: str) -> range:
-    """Bits of a field of a field, as a range."""
-    start = 0
-    for name in path:
-        start, layout = start + layout[name].offset, layout[name].shape
-    return range(start, start + Shape.cast(layout).width)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <bitset>
+#include <functional>
 #include <optional>
 
 #include "completion.h"
@@ -16,8 +17,12 @@ class CardDevice : public Device {
 public:
     static constexpr unsigned kVectors = kMsixVectors;
 
+    // Lets a cycle pass for all cards whose clocks advance together, with `step` of each; if empty, for this one alone.
+    std::function<void()> advance;
+
     CardDevice(Host& host, const DeviceOptions& options)
-        : host_(host), options_(options), up_(kLinkBytes, kLinkDelay), down_(kLinkBytes, kLinkDelay) {
+        : host_(host), options_(options), card_(options.seed), up_(kLinkRate, kLinkDelay),
+          down_(kLinkRate, kLinkDelay) {
         card_.without_master = HardBlock::WithoutMaster::kUnsupported;
         card_.completed = [this](const Packet& packet) { completed(packet); };
         configure({});
@@ -33,8 +38,8 @@ public:
         const uint64_t began = card_.cycle;
         while (!response_) {
             if (card_.cycle - began > kReadLimit)
-                throw Violation("The card has not completed a read of BAR " + std::to_string(bar) + " at " + hex(offset) +
-                                " within " + std::to_string(kReadLimit) + " cycles; " + card_.streams() + ".");
+                throw Violation("The card has not completed a read of BAR " + std::to_string(bar) + " at " +
+                                hex(offset) + " within " + std::to_string(kReadLimit) + " cycles; " + card_.streams() + ".");
             tick();
         }
         uint64_t value = 0;
@@ -82,14 +87,44 @@ public:
     }
 
     bool run(unsigned cycles) override {
-        for (; cycles && card_.cycle - last_active_ < options_.settle; --cycles) tick();
-        return card_.cycle - last_active_ < options_.settle;
+        for (; cycles && working(); --cycles) tick();
+        return working();
     }
 
     uint64_t cycles() const override { return active_; }
 
+    // Whether anything is in progress, or was some cycles ago.
+    bool working() const { return card_.cycle - last_active_ < options_.settle; }
+
+    Vtop& top() { return card_.top(); }
+    // Something has moved at pins that are not the hard block's, which counts as activity of the next cycle.
+    void touch() { touched_ = true; }
+
+    // One cycle of this card.
+    void step() {
+        const uint64_t beats = moved();
+        card_.tick();
+        const auto always = [](const Tlp&) { return true; };
+        while (!card_.transmit.empty() && up_.ready(now())) {
+            up_.send(std::move(card_.transmit.front()), now());
+            card_.transmit.pop_front();
+            up_.tick(now(), always, [&](Tlp tlp, double time) { at_host_.add(std::move(tlp), time); });
+        }
+        while (!at_host_.empty() && at_host_.time() <= now()) receive(at_host_.take());
+        while (!due_.empty() && due_.time() <= now()) complete(due_.take());
+        down_.tick(now(), [&](const Tlp& tlp) { return arriving_.size() < kArriving && card_.accepts(tlp); },
+                   [&](Tlp tlp, double time) { arriving_.add(std::move(tlp), time); });
+        while (!arriving_.empty() && arriving_.time() <= now()) arrive(arriving_.take());
+        if (moved() != beats || !idle() || touched_) {
+            const uint64_t gap = card_.cycle - last_active_;
+            active_ += gap <= kPipeline ? gap : 1;
+            last_active_ = card_.cycle;
+            touched_ = false;
+        }
+    }
+
 private:
-    static constexpr double kLinkBytes = kDataWidth / 8, kLinkDelay = 2.5;  // per cycle; cycles
+    static constexpr double kLinkRate = kDataWidth / 8, kLinkDelay = 2.5;  // bytes per cycle; cycles
     static constexpr uint64_t kBar0 = 0xE0000000, kBar2 = uint64_t{1} << 46, kMessages = 0xFEE00000;
     static constexpr uint64_t kReadLimit = 100'000, kResetLimit = 8'000'000;
     static constexpr unsigned kWaiting = 64, kArriving = 64;
@@ -123,23 +158,10 @@ private:
     }
 
     void tick() {
-        const uint64_t beats = moved();
-        card_.tick();
-        const auto always = [](const Tlp&) { return true; };
-        while (!card_.transmit.empty() && up_.ready(now())) {
-            up_.send(std::move(card_.transmit.front()), now());
-            card_.transmit.pop_front();
-            up_.tick(now(), always, [&](Tlp tlp, double time) { at_host_.add(std::move(tlp), time); });
-        }
-        while (!at_host_.empty() && at_host_.time() <= now()) receive(at_host_.take());
-        while (!due_.empty() && due_.time() <= now()) complete(due_.take());
-        down_.tick(now(), [&](const Tlp& tlp) { return arriving_.size() < kArriving && card_.accepts(tlp); },
-                   [&](Tlp tlp, double time) { arriving_.add(std::move(tlp), time); });
-        while (!arriving_.empty() && arriving_.time() <= now()) arrive(arriving_.take());
-        if (moved() != beats || !idle()) {
-            const uint64_t gap = card_.cycle - last_active_;
-            active_ += gap <= kPipeline ? gap : 1;
-            last_active_ = card_.cycle;
+        if (advance) {
+            advance();
+        } else {
+            step();
         }
     }
 
@@ -220,10 +242,11 @@ private:
 
     Host& host_;
     DeviceOptions options_;
-    HardBlock card_{1};
+    HardBlock card_;
     Wire up_, down_;
     TimedPackets at_host_, arriving_, due_;
     std::optional<std::vector<uint32_t>> response_;
     std::bitset<kVectors> vectors_;
     uint64_t last_active_ = 0, active_ = 0;
+    bool touched_ = false;
 };

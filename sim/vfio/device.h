@@ -27,6 +27,7 @@ struct Settings {
 struct DeviceOptions {
     unsigned latency = 125;    // until memory responds
     unsigned settle = 70'000;  // cycles that pass after the last activity on the pins
+    uint64_t seed = 1;
 };
 
 class Device {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bitset>
+#include <functional>
 
 #include "Vtop.h"
 #include "card.h"
@@ -17,6 +18,9 @@
 class EndpointDevice : public Device, private Ports<kDataWidth / 8, HostMemory<kDataWidth / 8>> {
 public:
     static constexpr unsigned kVectors = kMsixVectors;
+
+    // Lets a cycle pass for all devices whose clocks advance together, with `step` of each; if empty, for this one alone.
+    std::function<void()> advance;
 
     EndpointDevice(Host& host, const DeviceOptions& options)
         : Ports(host, options.latency), host_(host), options_(options) {
@@ -58,10 +62,29 @@ public:
     }
 
     bool run(unsigned cycles) override {
-        for (; cycles && cycle_ - last_active_ < options_.settle; --cycles) tick();
-        return cycle_ - last_active_ < options_.settle;
+        for (; cycles && working(); --cycles) tick();
+        return working();
     }
     uint64_t cycles() const override { return active_; }
+
+    // As those of CardDevice.
+    bool working() const { return cycle_ - last_active_ < options_.settle; }
+    Vtop& top() { return top_; }
+    void touch() { touched_ = true; }
+    void step() {
+        const auto& top = top_;
+        drive(top_, cycle_);
+        clock();
+        const bool moved = PORT(m_axi, arvalid) || PORT(m_axi, awvalid) || PORT(m_axi, wvalid);
+        sample(top_, cycle_);
+        interrupts();
+        if (moved || touched_ || !memory.idle() || stores_waiting() || accesses_waiting()) {
+            const uint64_t gap = cycle_ - last_active_;
+            active_ += gap <= kPipeline ? gap : 1;
+            last_active_ = cycle_;
+        }
+        touched_ = false;
+    }
 
 private:
     static constexpr uint64_t kEndpointBytes = kPcieRegisters;
@@ -110,16 +133,10 @@ private:
     }
 
     void tick() {
-        const auto& top = top_;
-        drive(top_, cycle_);
-        clock();
-        const bool moved = PORT(m_axi, arvalid) || PORT(m_axi, awvalid) || PORT(m_axi, wvalid);
-        sample(top_, cycle_);
-        interrupts();
-        if (moved || !memory.idle() || stores_waiting() || accesses_waiting()) {
-            const uint64_t gap = cycle_ - last_active_;
-            active_ += gap <= kPipeline ? gap : 1;
-            last_active_ = cycle_;
+        if (advance) {
+            advance();
+        } else {
+            step();
         }
     }
 
@@ -139,6 +156,6 @@ private:
     DeviceOptions options_;
     Vtop top_;
     std::bitset<kVectors> vectors_;
-    bool irq_ = false;
+    bool irq_ = false, touched_ = false;
     uint64_t cycle_ = 0, last_active_ = 0, active_ = 0;
 };

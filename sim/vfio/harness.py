@@ -23,8 +23,9 @@ _SOURCES = tuple(
         (_SHARED[0], ("bits.h", "completion.h", "hard_block.h", "link.h", "rules.h", "streams.h", "tlp.h")),
         (_SHARED[1], ("axi_memory.h", "memory.h", "ports.h")))
     for path in (folder / name for name in names))
-
-
+_LIBRARY = _HERE.parents[1] / "dmace" / "libdmace"
+_TRANSPORT = (*(_HERE / name for name in ("card_cluster.h", "card_links.h", "options.h", "process_host.h")),
+              *(_HERE.parent / "ace" / name for name in ("faults.h", "link.h")), _LIBRARY / "dmace_transport.h")
 
 
 def build_server(preset: str = "tiny", level: str = "card", status: Status | None = None) -> Program:
@@ -53,6 +54,7 @@ def _build(preset: str, level: str, kind: str, status: Status | None) -> Program
     from hw.card.card import Card
     from hw.card.config import PRESETS
     from hw.endpoint.engine import Endpoint
+    from sim.ace.beat import beat_header
     from sim.cpp.clocked import ClockedInputs
     from sim.pcie.dma_card import DmaCard, preset_sizes
     from sim.pcie.fast.header import card_header
@@ -62,13 +64,16 @@ def _build(preset: str, level: str, kind: str, status: Status | None) -> Program
     engine, pcie = preset_sizes(preset) if level == "dma" else (config.endpoint.dma, config.pcie)
     design = {"card": lambda: Design(Card, config), "endpoint": lambda: Design(Endpoint, config.endpoint),
               "dma": lambda: Design(DmaCard, engine, pcie)}[level]()
-    device = "EndpointDevice" if level == "endpoint" else "CardDevice"
-    simulated = (f'#pragma once\n#include "{device[:-6].lower()}_device.h"\n'
-                 f"using SimulatedDevice = {device};\n")
-    library = _HERE.parents[1] / "dmace" / "libdmace"
-    extra = (_HERE / "process_host.h", library / "dmace_transport.h") if kind == "transport" else ()
+    device, header = ("EndpointDevice", "endpoint_device.h") if level == "endpoint" else ("CardDevice", "card_device.h")
+    generated = {
+        "card.h": card_header(pcie),
+        "simulated.h": f'#pragma once\n#include "{header}"\nusing SimulatedDevice = {device};\n',
+        "beat.h": "#define ACE_PORTS 0\n" if level == "dma" else beat_header(config.endpoint.ace,
+                                                                             config.endpoint.axi_id_width),
+    }
+    extra = _TRANSPORT if kind == "transport" else ()
     return build_program(
         Design(ClockedInputs, design), name=f"vfio_{level}_{kind}",
         main=_HERE / ("transport.cpp" if kind == "transport" else "main.cpp"), sources=(*_SOURCES, *extra),
-        generated={"card.h": card_header(pcie), "simulated.h": simulated}, includes=(_HERE, *_SHARED, library),
-        shared=kind == "transport", quick=True, status=status)
+        generated=generated, includes=(_HERE, *_SHARED, _LIBRARY), shared=kind == "transport",
+        quick=True, status=status)

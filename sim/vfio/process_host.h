@@ -27,6 +27,12 @@ public:
         return true;
     }
 
+    // The card reaches nothing and signals nothing afterwards. Addresses are not used again.
+    void clear() {
+        ranges_.clear();
+        events_.clear();
+    }
+
     void connect(unsigned vector, int event) { events_[vector] = event; }
 
     bool read(uint64_t address, size_t length, uint8_t* data) override {

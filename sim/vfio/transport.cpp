@@ -1,95 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Verilated card as a transport of libdmace: time passes in a thread of its own, while the card has work.
+// The Verilated card as a transport of libdmace: a card alone, or those of a cluster, each a device of its own.
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "card_cluster.h"
 #include "dmace_transport.h"
-#include "process_host.h"
-#include "simulated.h"
+#include "options.h"
 
 namespace {
 
 thread_local std::string sentence;
 
+// A card that is open: a rank of a cluster, which ends with its last user.
 class Simulator {
 public:
-    explicit Simulator(const DeviceOptions& options) : card_(host_, options) {
-        settings_.memory = settings_.master = settings_.extended_tags = true;
-        settings_.max_payload = 512;
-        card_.configure(settings_);
-        clock_ = std::thread([this] { run(); });
-    }
-
-    ~Simulator() {
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            ended_ = true;
-        }
-        wake_.notify_all();
-        clock_.join();
-    }
+    Simulator(std::shared_ptr<CardCluster> cluster, unsigned rank) : cluster_(std::move(cluster)), rank_(rank) {}
+    ~Simulator() { cluster_->detach(rank_); }
 
     // Runs `body` between two cycles.
     template <class Body>
     int call(Body body) {
-        ++callers_;
-        std::unique_lock<std::mutex> lock(mutex_);
-        --callers_;
-        int result = -EIO;
-        if (!broken_.empty()) {
-            sentence = broken_;
-            return result;
-        }
-        try {
-            result = body(card_, host_);
-        } catch (const std::exception& error) {
-            sentence = broken_ = error.what();
-        }
-        asleep_ = false;
-        lock.unlock();
-        wake_.notify_all();
-        return result;
+        return cluster_->call(rank_, std::move(body), sentence);
     }
 
-    const Settings& settings() const { return settings_; }
+    const Settings& settings() const { return cluster_->settings(); }
 
 private:
-    void run() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        while (!ended_) {
-            if (broken_.empty() && !asleep_) {
-                try {
-                    asleep_ = !card_.run(kTurn);
-                } catch (const std::exception& error) {
-                    broken_ = error.what();
-                }
-            } else {
-                wake_.wait(lock);
-            }
-            if (callers_) {
-                lock.unlock();
-                while (callers_) std::this_thread::yield();
-                lock.lock();
-            }
-        }
-    }
-
-    static constexpr unsigned kTurn = 64;
-
-    ProcessHost host_;
-    SimulatedDevice card_;
-    Settings settings_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::atomic<unsigned> callers_{0};
-    std::thread clock_;
-    std::string broken_;
-    bool ended_ = false, asleep_ = false;
+    std::shared_ptr<CardCluster> cluster_;
+    unsigned rank_;
 };
 
 Simulator& of(void* context) { return *static_cast<Simulator*>(context); }
@@ -101,7 +42,8 @@ int refuse(int error, const std::string& text) {
 
 int read_register(void* context, uint32_t offset, uint32_t* value) {
     return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
-        if (offset % 4 || offset >= 1u << kBar0Bits) return refuse(EINVAL, "There is no register at " + hex(offset) + ".");
+        if (offset % 4 || offset >= 1u << kBar0Bits)
+            return refuse(EINVAL, "There is no register at " + hex(offset) + ".");
         *value = static_cast<uint32_t>(card.read(0, offset, 4));
         return 0;
     });
@@ -109,7 +51,8 @@ int read_register(void* context, uint32_t offset, uint32_t* value) {
 
 int write_register(void* context, uint32_t offset, uint32_t value) {
     return of(context).call([&](SimulatedDevice& card, ProcessHost&) {
-        if (offset % 4 || offset >= 1u << kBar0Bits) return refuse(EINVAL, "There is no register at " + hex(offset) + ".");
+        if (offset % 4 || offset >= 1u << kBar0Bits)
+            return refuse(EINVAL, "There is no register at " + hex(offset) + ".");
         card.write(0, offset, reinterpret_cast<const uint8_t*>(&value), 4);
         return 0;
     });
@@ -129,7 +72,8 @@ int map(void* context, void* address, size_t length, uint32_t rights, uint64_t* 
     return of(context).call([&](SimulatedDevice&, ProcessHost& host) {
         if (reinterpret_cast<uintptr_t>(address) % ProcessHost::kPage || length % ProcessHost::kPage || !length)
             return refuse(EINVAL, "Memory must be mapped in pages of 4096 bytes.");
-        *io_address = host.map(static_cast<uint8_t*>(address), length, rights & DMACE_MAP_READ, rights & DMACE_MAP_WRITE);
+        *io_address =
+            host.map(static_cast<uint8_t*>(address), length, rights & DMACE_MAP_READ, rights & DMACE_MAP_WRITE);
         return 0;
     });
 }
@@ -143,8 +87,8 @@ int unmap(void* context, uint64_t io_address, size_t length) {
 int interrupt(void* context, uint32_t vector, int eventfd) {
     return of(context).call([&](SimulatedDevice& card, ProcessHost& host) {
         if (vector >= SimulatedDevice::kVectors)
-            return refuse(EINVAL, "The card has " + std::to_string(SimulatedDevice::kVectors) + " vectors, none numbered " +
-                                      std::to_string(vector) + ".");
+            return refuse(EINVAL, "The card has " + std::to_string(SimulatedDevice::kVectors) +
+                                      " vectors, none numbered " + std::to_string(vector) + ".");
         host.connect(vector, eventfd);
         card.enable_vector(vector, eventfd >= 0);
         return 0;
@@ -188,27 +132,42 @@ dmace_transport table() {
     return table;
 }
 
+// Clusters by name, while any of their cards is open.
+std::unique_ptr<Simulator> open_rank(const TransportOptions& options) {
+    if (options.cluster.empty()) {
+        auto alone = std::make_shared<CardCluster>(options.made);
+        alone->attach(0);
+        return std::make_unique<Simulator>(std::move(alone), 0);
+    }
+    static std::mutex mutex;
+    static std::map<std::string, std::weak_ptr<CardCluster>> clusters;
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto entry = clusters.begin(); entry != clusters.end();)
+        entry = entry->second.expired() ? clusters.erase(entry) : std::next(entry);
+    std::shared_ptr<CardCluster> cluster = clusters[options.cluster].lock();
+    if (!cluster) clusters[options.cluster] = cluster = std::make_shared<CardCluster>(options.made);
+    if (!(cluster->options().shape == options.made.shape))
+        throw WrongOption("The cluster " + options.cluster + " has another shape.");
+    if (!cluster->attach(options.rank))
+        throw WrongOption("Rank " + std::to_string(options.rank) + " of the cluster " + options.cluster +
+                          " is open already.");
+    return std::make_unique<Simulator>(std::move(cluster), options.rank);
+}
+
 }  // namespace
 
-// The argument: cycles until memory responds to a read, 125 if it is empty.
+// The argument: "", the latency of memory, or options with commas between them, see sim/vfio/options.h.
 extern "C" __attribute__((visibility("default"))) int dmace_transport_open(const char* argument,
                                                                            const dmace_transport** transport,
                                                                            void** context, char* text, size_t size) {
     static const dmace_transport functions = table();
     try {
-        DeviceOptions options;
-        if (*argument) {
-            char* end = nullptr;
-            options.latency = static_cast<unsigned>(std::strtoul(argument, &end, 10));
-            if (*end || options.latency > 100'000) {
-                std::snprintf(text, size, "The latency of memory must be a number of cycles up to 100000, not '%s'.",
-                              argument);
-                return -EINVAL;
-            }
-        }
-        *context = new Simulator(options);
+        *context = open_rank(parse_options(argument)).release();
         *transport = &functions;
         return 0;
+    } catch (const WrongOption& wrong) {
+        std::snprintf(text, size, "%s", wrong.what());
+        return -EINVAL;
     } catch (const std::exception& wrong) {
         std::snprintf(text, size, "%s", wrong.what());
         return -EIO;

@@ -156,6 +156,9 @@ public:
                level(cq_.valid, cq_taken_) + ", RC " + level(rc_.valid, rc_taken_);
     }
 
+    // Pins that are not the hard block's.
+    Vtop& top() { return top_; }
+
     // The edge at which the card's inputs are registered (ClockedInputs) begins the cycle.
     void tick() {
         drive();

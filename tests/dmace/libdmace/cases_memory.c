@@ -18,7 +18,7 @@ static void arguments(void)
     REQUIRE_FAILS(dmace_alloc(device, (size_t)1 << 37, 0, DMACE_READ, &memory), -EINVAL, "1 to 2^36 - 4096 bytes");
     REQUIRE_FAILS(dmace_alloc(device, 1, 256, DMACE_READ, &memory), -EINVAL, "Domain must be below 256, not 256");
     REQUIRE_FAILS(dmace_alloc(device, 1, 0, 0, &memory), -EINVAL, "not be 0");
-    REQUIRE_FAILS(dmace_alloc(device, 1, 0, 33, &memory), -EINVAL, "not be 0x21");
+    REQUIRE_FAILS(dmace_alloc(device, 1, 0, 65, &memory), -EINVAL, "not be 0x41");
     REQUIRE_FAILS(dmace_alloc(device, 1, 0, DMACE_FLUSH, &memory), -EINVAL, "DMACE_READ, DMACE_WRITE or both");
     REQUIRE_FAILS(dmace_register(device, NULL, 1, 0, DMACE_READ, &memory), -EINVAL, "Address of memory");
     REQUIRE_FAILS(dmace_register_address(device, 100, 1, 0, DMACE_READ, &memory), -EINVAL, "not 0x64");
@@ -199,7 +199,31 @@ static void forked(void)
     close_bench(&made);
 }
 
+/* Memory for other engines of the card: it takes no region, and no request reaches it. */
+static void no_region(void)
+{
+    bench made = open_bench("", NULL);
+    dmace_memory *memory, *more;
+    const uint64_t zero[2] = {0, 0};
+    REQUIRE(dmace_memory_address(NULL) == 0);
+    for (uint32_t region = 2; region < 16; ++region)
+        OK(dmace_alloc(made.device, 1, 0, DMACE_READ, &more));
+    OK(dmace_alloc(made.device, 5000, 0, DMACE_READ | DMACE_WRITE | DMACE_NO_REGION, &memory));
+    REQUIRE(dmace_memory_data(memory) && dmace_memory_address(memory) && dmace_memory_address(memory) % 4096 == 0);
+    REQUIRE(dmace_memory_address(memory) != dmace_memory_address(made.from));
+    REQUIRE_FAILS(dmace_copy(made.queue, memory, 0, made.from, 0, 8, 0, NULL), -EINVAL, "must have a region");
+    REQUIRE_FAILS(dmace_copy(made.queue, made.to, 0, memory, 0, 8, 0, NULL), -EINVAL, "source must have a region");
+    OK(dmace_deregister(memory));
+    REQUIRE_FAILS(dmace_store(NULL, 0, zero, 16), -EINVAL, "needs a device");
+    REQUIRE_FAILS(dmace_store(made.device, 0, NULL, 16), -EINVAL, "needs a device and data");
+    REQUIRE_FAILS(dmace_store(made.device, 0, zero, 5), -EINVAL, "not 5 at 0");
+    REQUIRE_FAILS(dmace_store(made.device, 8, zero, 16), -EINVAL, "not 16 at 0x8");
+    OK(dmace_store(made.device, (dmace_queue_number(made.queue) + 1) * UINT64_C(4096), zero, 16));
+    dmace_close(made.device);
+}
+
 const test_case memory_cases[] = {
     {"arguments", arguments}, {"unaligned", unaligned}, {"all_regions", all_regions}, {"quiesce", quiesce},
-    {"remote", remote}, {"flush", flush}, {"alloc_failures", alloc_failures}, {"forked", forked}, {NULL, NULL},
+    {"remote", remote}, {"flush", flush}, {"alloc_failures", alloc_failures}, {"forked", forked},
+    {"no_region", no_region}, {NULL, NULL},
 };
