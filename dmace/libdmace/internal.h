@@ -158,6 +158,8 @@ void dmace_stall(unsigned *calls);
 int dmace_read(dmace_device *device, uint32_t offset, uint32_t *value);
 int dmace_write(dmace_device *device, uint32_t offset, uint32_t value);
 int dmace_write_pair(dmace_device *device, uint32_t offset, uint64_t value);
+/* A write, and a read behind it: doorbells do not wait for register writes before them, but a read does. */
+int dmace_write_through(dmace_device *device, uint32_t offset, uint32_t value);
 /* Polls a register until `mask` is 0 in it. */
 int dmace_await_zero(dmace_device *device, uint32_t offset, uint32_t mask, const char *doing);
 

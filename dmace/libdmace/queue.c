@@ -13,9 +13,9 @@
 
 int dmace_queue_command(dmace_queue_handle *queue, uint32_t command)
 {
-    return dmace_write(queue->device, DMACE_DMA_QUEUE_COMMAND_OFFSET,
-                       MAKE(queue->number, DMACE_DMA_QUEUE_COMMAND_QUEUE) |
-                       MAKE(command, DMACE_DMA_QUEUE_COMMAND_COMMAND));
+    return dmace_write_through(queue->device, DMACE_DMA_QUEUE_COMMAND_OFFSET,
+                               MAKE(queue->number, DMACE_DMA_QUEUE_COMMAND_QUEUE) |
+                               MAKE(command, DMACE_DMA_QUEUE_COMMAND_COMMAND));
 }
 
 int dmace_queue_enter(dmace_queue_handle *queue)

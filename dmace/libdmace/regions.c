@@ -14,7 +14,7 @@
 static int commit(dmace_device *device, uint32_t region, uint32_t access)
 {
     const int code = dmace_write(device, DMACE_DMA_REGION_ACCESS_OFFSET, access);
-    return code ? code : dmace_write(device, DMACE_DMA_REGION_COMMIT_OFFSET, region);
+    return code ? code : dmace_write_through(device, DMACE_DMA_REGION_COMMIT_OFFSET, region);
 }
 
 /* With the device's lock held: takes a free region for a memory. */

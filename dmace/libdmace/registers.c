@@ -20,6 +20,13 @@ int dmace_write(dmace_device *device, uint32_t offset, uint32_t value)
     return code ? dmace_fail_transport(device, code, "Writing a register") : 0;
 }
 
+int dmace_write_through(dmace_device *device, uint32_t offset, uint32_t value)
+{
+    uint32_t ignored;
+    const int code = dmace_write(device, offset, value);
+    return code ? code : dmace_read(device, DMACE_DMA_ID_OFFSET, &ignored);
+}
+
 int dmace_write_pair(dmace_device *device, uint32_t offset, uint64_t value)
 {
     const int code = dmace_write(device, offset, (uint32_t)value);

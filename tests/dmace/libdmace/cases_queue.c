@@ -49,6 +49,28 @@ static void arguments(void)
     close_bench(&made);
 }
 
+/* Doorbells overtake register writes that no read has followed. */
+static void late_writes(void)
+{
+    dmace_device *device = open_fake("late", NULL);
+    for (int round = 0; round < 3; ++round) {
+        dmace_memory *from, *to;
+        dmace_queue_handle *queue;
+        uint64_t request;
+        OK(dmace_alloc(device, 4096, 0, DMACE_READ, &from));
+        OK(dmace_queue_create(device, NULL, &queue));
+        OK(dmace_alloc(device, 4096, 0, DMACE_WRITE, &to));
+        memset(dmace_memory_data(from), round + 1, 4096);
+        OK(dmace_copy(queue, to, 0, from, 0, 4096, 0, &request));
+        OK(dmace_wait(queue, request, 10000000000));
+        REQUIRE(!memcmp(dmace_memory_data(to), dmace_memory_data(from), 4096));
+        OK(dmace_queue_destroy(queue));
+        OK(dmace_deregister(from));
+        OK(dmace_deregister(to));
+    }
+    dmace_close(device);
+}
+
 static void all_queues(void)
 {
     void *context;
@@ -243,6 +265,6 @@ static void create_failures(void)
 }
 
 const test_case queue_cases[] = {
-    {"queue_arguments", arguments}, {"all_queues", all_queues}, {"copies", copies}, {"threads", threads},
+    {"queue_arguments", arguments}, {"all_queues", all_queues}, {"late_writes", late_writes}, {"copies", copies}, {"threads", threads},
     {"traffic", traffic}, {"interrupts", interrupts}, {"create_failures", create_failures}, {NULL, NULL},
 };

@@ -23,7 +23,7 @@
 #define PAIR(name) (R(name##_LO) | (uint64_t)R(name##_HI) << 32)
 #define PART(value, name) (((value) & DMACE_DMA_##name##_MASK) >> DMACE_DMA_##name##_SHIFT)
 
-enum { SPANS = 64 };
+enum { SPANS = 64, LATE_WRITES = 64 };
 
 struct span { uint64_t io, length; uint32_t rights; char *data; bool own; };
 struct region { uint64_t base, length; uint32_t access, attributes; };
@@ -42,7 +42,9 @@ struct entry { uint32_t queue, status, count; };
 struct card {
     pthread_mutex_t lock;
     pthread_t worker;
-    bool end, stop, mute, slow, no_endpoint, no_adapter;
+    bool end, stop, mute, slow, late, no_endpoint, no_adapter;
+    struct { uint32_t offset, value; } writes[LATE_WRITES];    /* that a read has not forced into registers yet */
+    unsigned late_writes;
     int busy, fail;
     uint32_t timed_out;
     uint32_t registers[0x200], first_count, id, version, snapshot[6];

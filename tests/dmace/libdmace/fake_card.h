@@ -19,6 +19,7 @@
  *     noendpoint, noadapter    the card has no endpoint, no PCIe adapter
  *     zero      I/O addresses begin at 0
  *     slow      a request takes some 100 us
+ *     late      doorbells overtake writes of registers, which happen at the next read
  */
 enum { FAKE_QUEUES = 8, FAKE_DEPTH = 8, FAKE_EXTENDED = 2, FAKE_REGIONS = 16, FAKE_VECTORS = 4 };
 

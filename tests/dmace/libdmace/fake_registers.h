@@ -54,12 +54,8 @@ static void commit_queue(struct card *card, uint32_t number)
         abort();
 }
 
-static int write_register(void *context, uint32_t offset, uint32_t value)
+static void apply_write(struct card *card, uint32_t offset, uint32_t value)
 {
-    struct card *card = context;
-    const int code = enter(card);
-    if (code)
-        return code;
     if (offset < sizeof card->registers)
         card->registers[offset / 4] = value;
     switch (offset) {
@@ -85,8 +81,6 @@ static int write_register(void *context, uint32_t offset, uint32_t value)
         break;
     }
     }
-    pthread_mutex_unlock(&card->lock);
-    return 0;
 }
 
 static uint32_t value_of(struct card *card, uint32_t offset)
@@ -137,12 +131,34 @@ static uint32_t value_of(struct card *card, uint32_t offset)
     return offset < sizeof card->registers ? card->registers[offset / 4] : 0;
 }
 
+static void apply_late_writes(struct card *card)
+{
+    for (unsigned i = 0; i < card->late_writes; ++i)
+        apply_write(card, card->writes[i].offset, card->writes[i].value);
+    card->late_writes = 0;
+}
+
+static int write_register(void *context, uint32_t offset, uint32_t value)
+{
+    struct card *card = context;
+    const int code = enter(card);
+    if (code)
+        return code;
+    card->writes[card->late_writes].offset = offset;
+    card->writes[card->late_writes++].value = value;
+    if (!card->late || card->late_writes == LATE_WRITES)
+        apply_late_writes(card);
+    pthread_mutex_unlock(&card->lock);
+    return 0;
+}
+
 static int read_register(void *context, uint32_t offset, uint32_t *value)
 {
     struct card *card = context;
     const int code = enter(card);
     if (code)
         return code;
+    apply_late_writes(card);
     *value = value_of(card, offset);
     pthread_mutex_unlock(&card->lock);
     return 0;

@@ -30,6 +30,7 @@ static int reset(void *context)
     memset(card->registers, 0, sizeof card->registers);
     memset(card->regions, 0, sizeof card->regions);
     memset(card->queues, 0, sizeof card->queues);
+    card->late_writes = 0;
     card->logged = 0;
     card->timed_out = FAKE_QUEUES;
     for (int i = 0; i < FAKE_QUEUES; ++i)
@@ -89,6 +90,7 @@ int dmace_transport_open(const char *argument, const dmace_transport **transport
     card->no_endpoint = strstr(argument, "noendpoint");
     card->no_adapter = strstr(argument, "noadapter");
     card->slow = strstr(argument, "slow");
+    card->late = strstr(argument, "late");
     card->first_count = strstr(argument, "wrap") ? UINT32_MAX - 4 : 0;
     for (int i = 0; i < FAKE_VECTORS; ++i)
         card->events[i] = -1;
