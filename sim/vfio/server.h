@@ -50,7 +50,7 @@ public:
     }
 
 private:
-    static constexpr unsigned kCyclesPerMessage = 16, kCyclesPerTurn = 512;
+    static constexpr unsigned kCyclesPerMessage = 4, kCyclesPerTurn = 16;
     static constexpr int kJoinMilliseconds = 1;
     static constexpr uint64_t kPage = 4096;
 
