@@ -20,20 +20,23 @@ int64_t dmace_deadline(int64_t timeout)
     return timeout < 0 || timeout > INT64_MAX - now ? INT64_MAX : now + timeout;
 }
 
-/* Spins for some microseconds, then yields, then sleeps from 10 to 200 us. */
+enum { SPINS = 200, YIELDS = SPINS + 2000, SHORT = YIELDS + 100, MEDIUM = SHORT + 100, LONG = MEDIUM + 600 };
+
+/* Spins for some microseconds, then yields for about a millisecond, since a sleep takes up to 4 ms where timers have no
+ * high resolution, then sleeps from 10 to 200 us. */
 void dmace_stall(unsigned *calls)
 {
     const unsigned number = (*calls)++;
-    if (number < 200) {
+    if (number < SPINS) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
-    } else if (number < 220) {
+    } else if (number < YIELDS) {
         sched_yield();
     } else {
-        const long ns = number < 320 ? 10000 : number < 420 ? 50000 : 200000;
+        const long ns = number < SHORT ? 10000 : number < MEDIUM ? 50000 : 200000;
         nanosleep(&(struct timespec){0, ns}, NULL);
-        if (number > 1000)
-            *calls = 1000;
+        if (number > LONG)
+            *calls = LONG;
     }
 }
