@@ -52,6 +52,8 @@ class Card:
             await self.driver.define_region(1, base=destination, length=SPAN, qos=qos)
             await self.driver.configure_queue(0, sc=WORDS, skip_errors=1)
             await self.driver.start(0)
+            # Doorbells may overtake register writes that no read has followed.
+            assert (await self.driver.state(0)).running
 
         self.client.call(RESET)
         self.client.enable()
