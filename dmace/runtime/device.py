@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from hw.dma_engine.words import Status
 
+from .binding import Info, QueueOptions, load
 from .errors import DmaceError
-from .library import Info, QueueOptions, load
 from .memory import Memory
 from .names import Status as Progress
 from .names import board, resolve
@@ -59,13 +59,13 @@ class Device:
     """
 
     def __init__(self, name: str, handle: int, table: Table | None = None) -> None:
-        self.name, self._handle, self.library = name, handle, load()
+        self.name, self._handle, self.binding = name, handle, load()
         self._table = table     # libdmace calls its functions
         self.memories: set[Memory] = set()
         self.queues: set[Queue] = set()
         self.trace: Trace | None = None
         found = Info()
-        self.library.get_info(handle, ctypes.byref(found))
+        self.binding.get_info(handle, ctypes.byref(found))
         values = {field: getattr(found, field) for field in DeviceInfo._fields}
         self.info = DeviceInfo(**values | {"transport": found.transport.decode()})
 
@@ -95,7 +95,7 @@ class Device:
         """Reset the device, and release it with its queues and memory. A second call does nothing."""
         if self._handle:
             handle, self._handle = self._handle, 0
-            self.library.close(handle)
+            self.binding.close(handle)
             self.memories.clear()
             self.queues.clear()
 
@@ -171,7 +171,7 @@ class Device:
             if value < 0:
                 raise DmaceError(f"Lengths, offsets, descriptors and domains are not negative, and {value} is.")
         handle = ctypes.c_void_p()
-        getattr(self.library, what)(self.handle, *arguments, domain, access, ctypes.byref(handle))
+        getattr(self.binding, what)(self.handle, *arguments, domain, access, ctypes.byref(handle))
         assert handle.value
         memory = Memory(self, handle.value, domain, keeps, readable=bool(access & _READ),
                         writable=bool(access & _WRITE))
@@ -204,7 +204,7 @@ class Device:
                 raise DmaceError(f"The option {name} of a queue must be a number from 0 on, not {value}.")
         options = QueueOptions(domain, weight, priority, segments, ring, int(interrupt), int(skip_errors))
         handle = ctypes.c_void_p()
-        self.library.queue_create(self.handle, ctypes.byref(options), ctypes.byref(handle))
+        self.binding.queue_create(self.handle, ctypes.byref(options), ctypes.byref(handle))
         assert handle.value
         queue = Queue(self, handle.value, domain, interrupt=interrupt)
         self.queues.add(queue)
@@ -214,26 +214,26 @@ class Device:
 
     def reset(self) -> None:
         """Function-level reset: all queues and memory are gone; close them."""
-        self.library.reset(self.handle)
+        self.binding.reset(self.handle)
 
     def read_register(self, offset: int) -> int:
         """The 32-bit register at an offset in BAR 0."""
         value = ctypes.c_uint32()
-        self.library.read_register(self.handle, offset, ctypes.byref(value))
+        self.binding.read_register(self.handle, offset, ctypes.byref(value))
         return value.value
 
     def write_register(self, offset: int, value: int) -> None:
-        self.library.write_register(self.handle, offset, value)
+        self.binding.write_register(self.handle, offset, value)
 
     def store(self, offset: int, data: bytes) -> None:
         """Store 4, 8 or 16 bytes at an offset in BAR 2, to a doorbell page of an engine other than the DMA engine."""
-        self.library.store(self.handle, offset, data, len(data))
+        self.binding.store(self.handle, offset, data, len(data))
 
     def cycles(self) -> int | None:
         """Cycles of a simulated device's clock in which it had work; None for hardware."""
         value = ctypes.c_uint64()
         try:
-            self.library.cycles(self.handle, ctypes.byref(value))
+            self.binding.cycles(self.handle, ctypes.byref(value))
         except DmaceError:
             return None
         return value.value
@@ -241,7 +241,7 @@ class Device:
     def log(self) -> Iterator[LogEntry]:
         """Remove the entries of the error log, the oldest first."""
         queue, status, number = ctypes.c_uint32(), ctypes.c_int(), ctypes.c_uint32()
-        while self.library.pop_log(self.handle, *map(ctypes.byref, (queue, status, number))):
+        while self.binding.pop_log(self.handle, *map(ctypes.byref, (queue, status, number))):
             yield LogEntry(queue.value, Status(status.value), number.value)
 
     @contextlib.contextmanager

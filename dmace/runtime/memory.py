@@ -72,10 +72,10 @@ class Memory(Span):
         self.device, self._handle, self._keeps = device, handle, keeps
         self.readable, self.writable = readable, writable
         self.before_close: list[Callable[[Memory], None]] = []
-        library = device.library
-        self.address = int(library.memory_address(handle))
-        self.domain, self.region = domain, int(library.memory_region(handle))
-        super().__init__(self, 0, int(library.memory_length(handle)))
+        binding = device.binding
+        self.address = int(binding.memory_address(handle))
+        self.domain, self.region = domain, int(binding.memory_region(handle))
+        super().__init__(self, 0, int(binding.memory_length(handle)))
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +97,7 @@ class Memory(Span):
         if self._handle and not self.device.closed:
             for call in tuple(self.before_close):
                 call(self)
-            self.device.library.deregister(self._handle)
+            self.device.binding.deregister(self._handle)
             self.device.memories.discard(self)
         self._handle, self._keeps = 0, None
 
@@ -112,7 +112,7 @@ class Memory(Span):
         handle = self.handle
         if isinstance(self._keeps, np.ndarray):
             return self._keeps.reshape(-1).view(np.uint8).view(dtype)
-        address = self.device.library.memory_data(handle)
+        address = self.device.binding.memory_data(handle)
         if not address:
             raise DmaceError("This process cannot address the memory; use read() and write().")
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.length).from_address(address)).view(dtype)
@@ -120,9 +120,9 @@ class Memory(Span):
     def load(self, offset: int, length: int) -> bytes:
         data = ctypes.create_string_buffer(max(length, 1))
         if length:
-            self.device.library.memory_load(self.handle, offset, data, length)
+            self.device.binding.memory_load(self.handle, offset, data, length)
         return data.raw[:length]
 
     def save(self, offset: int, data: bytes) -> None:
         if data:
-            self.device.library.memory_save(self.handle, offset, data, len(data))
+            self.device.binding.memory_save(self.handle, offset, data, len(data))

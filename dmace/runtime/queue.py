@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hw.dma_engine.words import NativeWord, RequestFlag, Status
 
+from .binding import FOREVER, QueueStats, View, Word
 from .errors import DmaceError, RequestFailed, RequestTimeout
-from .library import FOREVER, QueueStats, View, Word
 from .memory import Span
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Request:
         if result is None:
             raise RequestTimeout(f"Request {self.number} of queue {self.queue.number} has not completed within "
                                  f"{timeout} s.", _TIMEOUT)
-        sentence = self.queue.device.library.sentence()
+        sentence = self.queue.device.binding.sentence()
         if result:
             raise RequestFailed(sentence, Status(result), self.number)
 
@@ -105,8 +105,8 @@ class Queue:
 
     def __init__(self, device: "Device", handle: int, domain: int, *, interrupt: bool) -> None:
         self.device, self._handle, self.domain = device, handle, domain
-        self.number = int(device.library.queue_number(handle))
-        self.event = int(device.library.queue_eventfd(handle)) if interrupt else -1
+        self.number = int(device.binding.queue_number(handle))
+        self.event = int(device.binding.queue_eventfd(handle)) if interrupt else -1
         self._flags = int(RequestFlag.IRQ) if interrupt else 0
         self._waiting: asyncio.Future[None] | None = None
 
@@ -128,7 +128,7 @@ class Queue:
     def close(self) -> None:
         """Discard requests that wait, and free the queue. A second call does nothing."""
         if self._handle and not self.device.closed:
-            self.device.library.queue_destroy(self._handle)
+            self.device.binding.queue_destroy(self._handle)
             self.device.queues.discard(self)
         self._handle = 0
 
@@ -139,7 +139,7 @@ class Queue:
         if source.length > to.length:
             raise DmaceError(f"{source.length} bytes do not fit into a span of {to.length}.")
         number = ctypes.c_uint64()
-        self.device.library.copy(self.handle, to.memory.handle, to.offset, source.memory.handle, source.offset,
+        self.device.binding.copy(self.handle, to.memory.handle, to.offset, source.memory.handle, source.offset,
                                  source.length, self._flags_of(fence), ctypes.byref(number))
         return self._posted(number, source.length)
 
@@ -152,7 +152,7 @@ class Queue:
                 raise DmaceError(f"{rows} rows of {length} bytes with a stride of {stride} are not within a span of "
                                  f"{span.length} bytes.")
         number = ctypes.c_uint64()
-        self.device.library.copy_2d(
+        self.device.binding.copy_2d(
             self.handle, to.memory.handle, to.offset, to_stride, source.memory.handle, source.offset, source_stride,
             length, rows, self._flags_of(fence), ctypes.byref(number))
         return self._posted(number, rows * length)
@@ -162,7 +162,7 @@ class Queue:
         if to.length < 8 or not 0 <= value < 1 << 44:
             raise DmaceError(f"A signal stores a value from 0 to 2**44 - 1 to 8 bytes, not {value} to {to.length}.")
         number = ctypes.c_uint64()
-        self.device.library.signal(self.handle, to.memory.handle, to.offset, value, self._flags, ctypes.byref(number))
+        self.device.binding.signal(self.handle, to.memory.handle, to.offset, value, self._flags, ctypes.byref(number))
         return self._posted(number, 8)
 
     def post(self, word: NativeWord) -> Request:
@@ -170,16 +170,16 @@ class Queue:
         data = word.to_bytes()
         number = ctypes.c_uint64()
         both = Word(int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little"))
-        self.device.library.post_word(self.handle, both, ctypes.byref(number))
+        self.device.binding.post_word(self.handle, both, ctypes.byref(number))
         return self._posted(number, word.length)
 
     def result(self, number: int, nanoseconds: int) -> int | None:
         """Status of a request, 0 for success, or None where it has not completed in time."""
-        found = int(self.device.library.wait(self.handle, number, nanoseconds))
+        found = int(self.device.binding.wait(self.handle, number, nanoseconds))
         if found == -_TIMEOUT:
             return None
         if found < 0:
-            raise DmaceError(self.device.library.sentence(), -found)
+            raise DmaceError(self.device.binding.sentence(), -found)
         if self.device.trace is not None:
             self.device.trace.completed(self, number, time.monotonic_ns())
         return found
@@ -200,13 +200,13 @@ class Queue:
 
     def statistics(self) -> QueueStatistics:
         found = QueueStats()
-        self.device.library.get_queue_stats(self.handle, ctypes.byref(found))
+        self.device.binding.get_queue_stats(self.handle, ctypes.byref(found))
         return QueueStatistics(**{name: getattr(found, name) for name in QueueStatistics._fields[:-1]},
                                histogram=tuple(found.histogram))
 
     def view(self) -> View:
         """Addresses of the doorbell page, 0 where the transport cannot map it, and of both completion words."""
-        found: View = self.device.library.queue_view(self.handle)
+        found: View = self.device.binding.queue_view(self.handle)
         return found
 
     def _flags_of(self, fence: bool) -> int:

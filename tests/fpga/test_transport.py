@@ -42,9 +42,9 @@ class Words:
     def __init__(self, path, config=CONFIG):
         self.board = {register.offset: register.reset for register in register_map(config).registers}
         table, self.context, text = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(200)
-        self.library = ctypes.CDLL(str(path))
+        self.binding = ctypes.CDLL(str(path))
         places = [ctypes.byref(place) for place in (table, self.context)]
-        assert self.library.dmace_transport_open(b"zero", *places, text, 200) == 0
+        assert self.binding.dmace_transport_open(b"zero", *places, text, 200) == 0
         self.card = ctypes.cast(table, ctypes.POINTER(Table)).contents
         assert self.card.reset(self.context) == 0
         self.pages = mmap.mmap(-1, config.memory)
