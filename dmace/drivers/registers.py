@@ -4,13 +4,15 @@
 The names and bits come from a register map. Nothing here knows about simulation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from hw.regs import REFUSED_WORD, REFUSED_WRITE, RegisterMap
 
-__all__ = ["Bus", "Lock", "RegisterDriver"]
+__all__ = ["Bus", "Lock", "RegisterDriver", "wait"]
+
+_Result = TypeVar("_Result")
 
 
 class Bus(Protocol):
@@ -23,6 +25,17 @@ class Bus(Protocol):
 
 Lock = Callable[[], AbstractAsyncContextManager[Any]]
 """Makes what is held around sequences of accesses that belong together, where several tasks use a driver."""
+
+
+def wait(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+    """Result of a driver's coroutine whose bus never waits for anything else."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("A driver waits for something else than its bus")
 
 
 class RegisterDriver:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmace.drivers.ace import AceDriver, Share
 from dmace.drivers.endpoint import Window
+from dmace.drivers.registers import wait
 from hw.ace.config import AceConfig
 from hw.ace.words import Collective, LinkState, Ordered
 from hw.common.sizes import PAGE_BYTES
@@ -80,13 +81,7 @@ class Accelerator:
     def do(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         """Result of a coroutine of the driver."""
         with self._lock:
-            try:
-                coroutine.send(None)
-            except StopIteration as end:
-                result: _Result = end.value
-                return result
-            coroutine.close()
-            raise RuntimeError("A driver waits for something that is no register")
+            return wait(coroutine)
 
     def open_communicator(self, number: int, queue: int, *, domain: int, share: Share,
                           **options: Any) -> dict[Collective | Ordered, str]:

@@ -5,10 +5,10 @@ Nothing here knows what carries the bytes: a :class:`Transport` is a serial port
 """
 
 import struct
-from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, Self
 
-from dmace.drivers.registers import RegisterDriver
+from dmace.drivers.registers import RegisterDriver, wait
 from hw.dma_engine.config import PRESETS as DMA_PRESETS
 from hw.errors import UserError
 
@@ -45,20 +45,6 @@ class Transport(Protocol):
 
     def read(self, count: int) -> bytes:
         """Up to ``count`` bytes; fewer if they do not arrive in time."""
-
-
-_Result = TypeVar("_Result")
-
-
-def wait(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-    """Result of a driver's coroutine whose bus never waits for anything else."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: _Result = end.value
-        return result
-    coroutine.close()
-    raise RuntimeError("A driver waits for something that is not on the board")
 
 
 class Board:
