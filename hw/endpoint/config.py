@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from hw.ace import config as ace
 from hw.dma_engine import config as dma
+from hw.triggers.config import TriggerConfig
 
 __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "EndpointConfig", "remote_address"]
 
@@ -38,12 +39,15 @@ class EndpointConfig:
     puts : int
         Maximum of writes to a neighbour in flight at a port; power of two, 2 to 512, equal on both ends of a link.
         Choose the number of the DMA engine's segments that are sent within one round trip.
+    trigger_blocks : int
+        Blocks of 64 trigger counters; power of two, 2 to 8. As many as tenants that use triggers.
     """
 
     dma: dma.DmaConfig
     ace: ace.AceConfig
     exports: int = 16
     puts: int = 64
+    trigger_blocks: int = 4
 
     def __post_init__(self) -> None:
         if not isinstance(self.dma, dma.DmaConfig) or not isinstance(self.ace, ace.AceConfig):
@@ -61,6 +65,12 @@ class EndpointConfig:
             value = getattr(self, name)
             if type(value) is not int or not 2 <= value <= high or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two from 2 to {high}, not {value!r}")
+        _ = self.triggers   # refuses sizes out of range
+
+    @property
+    def triggers(self) -> TriggerConfig:
+        return TriggerConfig(blocks=self.trigger_blocks, dma_pages=self.dma.queues, ace_pages=self.ace.queues,
+                             doorbell_id_width=self.doorbell_id_width)
 
     @property
     def data_width(self) -> int:
@@ -104,8 +114,8 @@ class EndpointConfig:
 
     @property
     def doorbell_addr_width(self) -> int:
-        """Bits of ``s_axi_db`` addresses: the DMA engine's pages, then the accelerator's."""
-        return 12 + (self.dma.queues + self.ace.queues - 1).bit_length()
+        """Bits of ``s_axi_db`` addresses: pages of the DMA engine, of the accelerator, and of the trigger counters."""
+        return 12 + (self.triggers.pages + 2 * self.trigger_blocks - 1).bit_length()
 
 
 REMOTE_PORT_LSB, REMOTE_EXPORT_LSB, REMOTE_BIT = 60, 52, 63
@@ -120,8 +130,10 @@ def remote_address(port: int, export: int, offset: int = 0) -> int:
     return 1 << REMOTE_BIT | port << REMOTE_PORT_LSB | export << REMOTE_EXPORT_LSB | offset
 
 
-TINY = EndpointConfig(dma=dma.TINY, ace=replace(ace.TINY, link_channels=2), exports=4, puts=32)
+TINY = EndpointConfig(dma=dma.TINY, ace=replace(ace.TINY, link_channels=2), exports=4, puts=32,
+                      trigger_blocks=2)
 BASE = EndpointConfig(dma=dma.BASE, ace=replace(ace.BASE, link_channels=2))
-WIDE = EndpointConfig(dma=dma.WIDE, ace=replace(ace.WIDE, link_channels=2), exports=32, puts=256)
+WIDE = EndpointConfig(dma=dma.WIDE, ace=replace(ace.WIDE, link_channels=2), exports=32, puts=256,
+                      trigger_blocks=8)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -17,6 +17,8 @@ from hw.regs import (
     register_pair,
 )
 
+from hw.triggers.config import COUNTERS_PER_BLOCK, GENERATION_WIDTH, INDEX_WIDTH, THRESHOLD_WIDTH
+
 from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH, EndpointConfig
 
 __all__ = ["COUNTERS", "WINDOWS", "register_map", "whole_map"]
@@ -43,8 +45,14 @@ COUNTERS = (
     ("PUT_PACKETS_TAKEN", "Put packets received from neighbours, including refused ones."),
     ("PUT_PACKETS_REFUSED", "Received put packets that the table of exported spans did not allow."),
     ("PUT_UNEXPECTED", "Unexpected responses, dropped because their port had no write in flight."),
+    ("TRIGGER_TICKS", "Ticks of trigger counters that were accepted."),
+    ("TRIGGER_FIRINGS", "Firings of trigger counters that were posted."),
+    ("TRIGGER_REFUSED", "Ticks, stores of preparation and firings that were refused."),
 )
 """Name and meaning of each free-running 32-bit counter."""
+
+_LATER_COUNTERS = 4
+"""The last ones, which follow all other registers, so that those keep their addresses."""
 
 
 def _identity(config: EndpointConfig) -> Sequence[Register]:
@@ -87,6 +95,7 @@ def _exports(config: EndpointConfig) -> Sequence[Register]:
         *register_pair("EXPORT_LENGTH", REMOTE_OFFSET_WIDTH + 1, RW, doc="Bytes in the span, up to 2^32"),
         Register("EXPORT_ACCESS", [
             number_field("ports", 1 << config.ports, RW, doc="Ports whose neighbours may write the span."),
+            Field("counts", 1, RW, lsb=30, doc="Puts to the span count in trigger counters, see EXPORT_COUNTER."),
             Field("valid", 1, RW, lsb=31, doc="The entry is valid."),
         ], doc="Ports with access to the span."),
         Register("EXPORT_COMMIT", [number_field("export", config.exports, PULSE, doc="Entry to write.")],
@@ -94,12 +103,56 @@ def _exports(config: EndpointConfig) -> Sequence[Register]:
     )
 
 
+def _triggers(config: EndpointConfig) -> Sequence[Register]:
+    triggers = config.triggers
+    return (
+        Register("TRIGGER_SIZES", [
+            constant_field("blocks", 4, triggers.blocks, "Blocks of 64 trigger counters."),
+            constant_field("page", 12, triggers.pages, "First tick page; one for each block, then the preparation pages."),
+        ], doc="Sizes of the trigger counters."),
+        Register("EXPORT_COUNTER", [
+            number_field("first", COUNTERS_PER_BLOCK, RW, doc="Counter of the first bytes of the span."),
+            Field("block", triggers.block_bits, RW, lsb=8, doc="Block of the counters."),
+            Field("shift", 5, RW, lsb=16, doc="Log2 of the bytes of the span for each counter."),
+        ], doc="Counters of a span whose puts count."),
+        *(Register(f"TRIGGER_PAGES_{number}", [
+            Field("pages", min(32, triggers.pages - 32 * number), RW,
+                  doc=f"Doorbell pages from {32 * number} on to which the block's counters may post."),
+        ], doc="Pages of a block.") for number in range(-(-triggers.pages // 32))),
+        Register("TRIGGER_COMMIT", [number_field("block", triggers.blocks, PULSE, doc="Block to which the pages apply.")],
+                 doc="Gives a block its pages."),
+        Register("TRIGGER_RESET", [number_field("block", triggers.blocks, PULSE, doc="Block to reset.")],
+                 doc="Discards all counts and pending firings of a block; complete when TRIGGER_BUSY shows 0."),
+        Register("TRIGGER_BUSY", [Field("blocks", triggers.blocks, RO, doc="Blocks that are being reset.")],
+                 doc="Resets in progress."),
+        Register("TRIGGER_SELECT", [
+            number_field("counter", triggers.counters, PULSE, doc="Block times 64, plus the counter in the block."),
+        ], doc="Reads a counter into TRIGGER_STATE and TRIGGER_REMAINING, within 16 cycles unless ticks compete."),
+        Register("TRIGGER_STATE", [
+            Field("mode", 2, RO, doc="0 idle, 1 once, 2 repeat, 3 sum."),
+            Field("due", 2, RO, doc="Firings that are pending."),
+            Field("valid", 1, RO, lsb=8, doc="The counter last selected has been read."),
+            Field("generation", GENERATION_WIDTH, RO, lsb=16, doc="Its generation."),
+        ], doc="State of the selected counter."),
+        Register("TRIGGER_REMAINING", [Field("value", THRESHOLD_WIDTH, RO, doc="The count that remains until it fires; "
+                                             "of SUM, the negative sum modulo 2^32.")],
+                 doc="Count of the selected counter."),
+        Register("TRIGGER_REFUSED", [
+            Field("counter", INDEX_WIDTH, RO, doc="Counter in the block."),
+            Field("block", triggers.block_bits, RO, lsb=8, doc="Its block."),
+            Field("code", 3, RO, lsb=16, doc="Reason; see docs/triggers.md."),
+            Field("valid", 1, W1C, lsb=31, doc="A refusal was recorded; write 1 to record the next one."),
+        ], doc="The first refusal since valid was cleared."),
+    )
+
+
 def _interrupts() -> Sequence[Register]:
     return (
         Register("IRQ_STATUS", [
             Field("register", 1, W1C, doc="A register write was refused; see REFUSED_WRITE."),
+            Field("trigger", 1, W1C, doc="A tick or a firing was refused; see TRIGGER_REFUSED."),
         ], doc="Interrupt sources of the endpoint itself."),
-        Register("IRQ_ENABLE", [Field("register", 1, RW, doc="Let register drive irq.")],
+        Register("IRQ_ENABLE", [Field(name, 1, RW, doc=f"Let {name} drive irq.") for name in ("register", "trigger")],
                  doc="The irq output is high while an enabled source is set, here or in one of the engines."),
     )
 
@@ -108,9 +161,9 @@ def register_map(config: EndpointConfig) -> RegisterMap:
     """Registers of the endpoint itself."""
     counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
-    return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config), *counters[:-1],
-                                    *_interrupts(), *refusal_registers(_MAP_WIDTH),
-                                    counters[-1]],      # at the end, so that existing registers keep their addresses
+    return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config),
+                                    *counters[:-_LATER_COUNTERS], *_interrupts(), *refusal_registers(_MAP_WIDTH),
+                                    *counters[-_LATER_COUNTERS:], *_triggers(config)],
                        doc="Registers that DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 
