@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interfaces of the trigger unit and between its stages."""
+
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.doorbell import WORD_BITS
+from hw.common.refusable import RefusableSignature
+
+from .config import INDEX_WIDTH, TriggerConfig
+from .layouts import CODE_WIDTH, RowLayout, due_layout, firing_layout, op_layout, tick_layout
+
+__all__ = ["DueSignature", "FiringSignature", "OperationSignature", "PostPortSignature", "RefusalSignature",
+           "TickSignature", "TriggerCounts", "TriggerSettings", "TriggerStatus", "VerdictSignature", "post_layout"]
+
+
+def post_layout(pages: int) -> data.StructLayout:
+    """A word posted to the page of queue ``queue`` of an engine with ``pages`` pages."""
+    return data.StructLayout({"queue": range(pages), "data": WORD_BITS})
+
+
+class PostPortSignature(wiring.Signature):
+    """Words that the endpoint posts to an engine's queues, as if they were stored to the doorbell.
+
+    Members
+    -------
+    words : ``Out(RefusableSignature(post_layout))``
+    free : ``In(pages)``
+        Queues that can accept at least four words more than they have seen until the previous cycle.
+    """
+
+    def __init__(self, pages: int) -> None:
+        super().__init__({"words": Out(RefusableSignature(post_layout(pages))), "free": In(pages)})
+
+
+class VerdictSignature(wiring.Signature):
+    """Result of a source's oldest operation that has none yet; a strobe, which is always taken. ``code`` is a
+    :class:`~.words.Refusal`."""
+
+    def __init__(self) -> None:
+        super().__init__({"valid": Out(1), "code": Out(CODE_WIDTH)})
+
+
+class TickSignature(wiring.Signature):
+    """Ticks of one source, a stream of ``tick_layout``, and their verdicts, in order and at least one cycle later."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({**stream.Signature(tick_layout(config)).members, "verdict": In(VerdictSignature())})
+
+
+class OperationSignature(wiring.Signature):
+    """Operations of one source, a stream of ``op_layout``, and their verdicts, in order and at least one cycle later.
+    """
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({**stream.Signature(op_layout(config)).members, "verdict": In(VerdictSignature())})
+
+
+class DueSignature(wiring.Signature):
+    """A counter of ``block`` has a pending firing and is to be queued; a strobe, always taken, for each counter is
+    queued at most once."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({"valid": Out(1), "block": Out(config.block_bits), "payload": Out(due_layout(config))})
+
+
+class FiringSignature(wiring.Signature):
+    """A firing left the table for the poster: a strobe, registered. The poster is free, as it has requested it."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({"valid": Out(1), "payload": Out(firing_layout(config))})
+
+
+class RefusalSignature(wiring.Signature):
+    """An operation or a firing of a counter was refused: a strobe."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({"valid": Out(1), "block": Out(config.block_bits), "index": Out(INDEX_WIDTH),
+                          "code": Out(CODE_WIDTH)})
+
+
+class TriggerSettings(wiring.Signature):
+    """From the registers: strobes without back-pressure.
+
+    Members
+    -------
+    pages_valid : ``Out(1)``, pages_block : ``Out``, pages : ``Out(pages)``
+        The doorbell pages to which a block's counters may post.
+    reset_valid : ``Out(1)``, reset_block : ``Out``
+        Reset a block.
+    select_valid : ``Out(1)``, select_counter : ``Out``
+        Read a counter.
+    """
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({
+            "pages_valid": Out(1), "pages_block": Out(config.block_bits), "pages": Out(config.pages),
+            "reset_valid": Out(1), "reset_block": Out(config.block_bits),
+            "select_valid": Out(1), "select_counter": Out(config.counter_bits)})
+
+
+class TriggerCounts(wiring.Signature):
+    """Event strobes: a tick was accepted; a firing was posted."""
+
+    def __init__(self) -> None:
+        super().__init__({"ticked": Out(1), "fired": Out(1)})
+
+
+class TriggerStatus(wiring.Signature):
+    """To the registers.
+
+    Members
+    -------
+    busy : ``Out(blocks)``
+        Blocks that are being reset.
+    row : ``Out(RowLayout)``, row_valid : ``Out(1)``
+        The counter last selected, once it has been read.
+    refusal : ``Out(RefusalSignature)``, counts : ``Out(TriggerCounts)``
+    """
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({
+            "busy": Out(config.blocks), "row": Out(RowLayout), "row_valid": Out(1),
+            "refusal": Out(RefusalSignature(config)), "counts": Out(TriggerCounts())})

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of counters: one operation per cycle, each complete before the next.
+
+OperationMerge, PendingFirings -> TriggerTable -> PendingFirings, TriggerPoster.  Latency: 0 for verdicts, 1 cycle for
+firings.  Throughput: one operation or one request of a firing per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.doorbell import WORD_BITS
+from hw.common.table import Table
+
+from .config import INDEX_WIDTH, MOST_DUE, TriggerConfig
+from .layouts import CODE_WIDTH, ArmLayout, OpKind, RowLayout, SettingsLayout, op_layout
+from .ports import DueSignature, FiringSignature
+from .words import Mode, Refusal
+
+__all__ = ["TriggerTable", "WordWriteSignature"]
+
+
+class WordWriteSignature(wiring.Signature):
+    """A word to post is stored: a strobe."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({"valid": Out(1), "counter": Out(config.counter_bits), "second": Out(1),
+                          "word": Out(WORD_BITS)})
+
+
+class TriggerTable(wiring.Component):
+    """Read a counter's row, apply an operation, write the row, in one cycle.
+
+    A counter whose ``due`` becomes 1 is queued in ``PendingFirings``; it stays queued until its last firing has left.
+    Thus a counter is queued exactly while ``due`` is not 0.
+
+    Parameters
+    ----------
+    config : TriggerConfig
+
+    Members
+    -------
+    ops : ``In(stream.Signature(op_layout))``
+        Stalls only for ``post``.
+    code : ``Out(CODE_WIDTH)``
+        Verdict on the operation that is taken in this cycle.
+    resetting : ``In(blocks)``
+        Blocks whose ticks and preparation are refused.
+    post : ``In(stream.Signature(counter_bits))``
+        A counter whose oldest firing is to leave. Always taken at once; its firing follows in the next cycle.
+    due : ``Out(DueSignature)``
+    requeue : ``Out(1)``
+        The counter of ``post`` has another firing, and stays queued.
+    firing : ``Out(FiringSignature)``
+    words : ``Out(WordWriteSignature)``
+    row : ``Out(RowLayout)``
+        The row of the operation that is taken in this cycle, before it.
+    """
+
+    def __init__(self, config: TriggerConfig) -> None:
+        self.config = config
+        super().__init__({
+            "ops": In(stream.Signature(op_layout(config))), "code": Out(CODE_WIDTH),
+            "resetting": In(config.blocks), "post": In(stream.Signature(config.counter_bits)),
+            "due": Out(DueSignature(config)), "requeue": Out(1), "firing": Out(FiringSignature(config)),
+            "words": Out(WordWriteSignature(config)), "row": Out(RowLayout),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, op = self.config, self.ops.payload
+        m.submodules.rows = rows = Table(RowLayout, depth=config.counters, reads=1, init=None)
+        m.submodules.settings = settings = Table(SettingsLayout, depth=config.counters, reads=1, init=None)
+        row, new, known = rows.read[0].data, rows.write.data, settings.read[0].data
+        arm, fields = data.View(ArmLayout, op.word), settings.write.data
+        counter, taken = Signal(config.counter_bits), Signal()
+        m.d.comb += [
+            self.post.ready.eq(1), self.ops.ready.eq(~self.post.valid), taken.eq(self.ops.valid & ~self.post.valid),
+            counter.eq(Mux(self.post.valid, self.post.payload, op.counter)),
+            self.row.eq(row),
+        ]
+        for table in (rows, settings):
+            m.d.comb += [table.read[0].addr.eq(counter), table.write.addr.eq(counter)]
+
+        # -- A tick.
+        idle, equal, beyond, full = Signal(), Signal(), Signal(), Signal()
+        wrong, resetting = Signal(), Signal()
+        m.d.comb += [
+            resetting.eq(self.resetting.bit_select(op.counter[INDEX_WIDTH:], 1)),
+            idle.eq((row.mode == Mode.DISARM) | resetting),
+            wrong.eq(~op.any & (op.generation != row.generation)),
+            equal.eq((row.remaining == op.value) & (row.mode != Mode.SUM)),
+            beyond.eq((op.value > row.remaining) & (row.mode != Mode.SUM)),
+            full.eq(row.due == MOST_DUE),
+        ]
+
+        # -- Its verdict, and the new row.
+        busy, fires, arms = Signal(), Signal(), Signal()
+        m.d.comb += [
+            busy.eq(row.due != 0),
+            new.eq(row), fields.threshold.eq(arm.threshold), fields.page.eq(arm.page), fields.pair.eq(arm.pair),
+            fields.stamp.eq(arm.stamp),
+            self.words.counter.eq(op.counter), self.words.second.eq(op.second), self.words.word.eq(op.word),
+            settings.write.en.eq(arms),
+        ]
+        with m.If(self.post.valid):
+            m.d.comb += [rows.write.en.eq(1), new.due.eq(Mux(row.mode == Mode.SUM, 0, row.due - 1))]
+        with m.Elif(op.code != Refusal.NONE):
+            m.d.comb += self.code.eq(op.code)
+        with m.Else():
+            with m.Switch(op.kind):
+                with m.Case(OpKind.TICK):
+                    with m.If(idle):
+                        m.d.comb += self.code.eq(Refusal.IDLE)
+                    with m.Elif(wrong):
+                        m.d.comb += self.code.eq(Refusal.GENERATION)
+                    with m.Elif(beyond | (equal & full)):
+                        m.d.comb += self.code.eq(Refusal.OVERFLOW)
+                    with m.Else():
+                        m.d.comb += [
+                            rows.write.en.eq(taken),
+                            new.remaining.eq(Mux(equal & (row.mode == Mode.REPEAT), known.threshold,
+                                                 row.remaining - op.value)),
+                            fires.eq(Mux(row.mode == Mode.SUM, (op.value != 0) & ~busy, equal)),
+                        ]
+                        with m.If(fires):
+                            m.d.comb += new.due.eq(row.due + 1)
+                        with m.If(equal & (row.mode == Mode.REPEAT)):
+                            m.d.comb += new.generation.eq(row.generation + 1)
+                        with m.If(equal & (row.mode == Mode.ONCE)):
+                            m.d.comb += new.mode.eq(Mode.DISARM)
+                with m.Case(OpKind.WORD):
+                    with m.If(resetting):
+                        m.d.comb += self.code.eq(Refusal.IDLE)
+                    with m.Elif(busy | ~idle):
+                        m.d.comb += self.code.eq(Refusal.BUSY)
+                    with m.Else():
+                        m.d.comb += self.words.valid.eq(taken)
+                with m.Case(OpKind.ARM):
+                    with m.If(resetting):
+                        m.d.comb += self.code.eq(Refusal.IDLE)
+                    with m.Elif(busy):
+                        m.d.comb += self.code.eq(Refusal.BUSY)
+                    with m.Else():
+                        m.d.comb += [
+                            rows.write.en.eq(taken), arms.eq(taken),
+                            new.remaining.eq(Mux(arm.mode == Mode.SUM, 0, arm.threshold)),
+                            new.generation.eq(arm.generation), new.mode.eq(arm.mode), new.due.eq(0),
+                        ]
+                with m.Case(OpKind.CLEAR):
+                    m.d.comb += [rows.write.en.eq(taken), new.eq(0)]
+
+        # -- Firings.
+        firing = self.firing.payload
+        m.d.comb += [
+            self.due.valid.eq(taken & fires & ~busy), self.due.block.eq(op.counter[INDEX_WIDTH:]),
+            self.due.payload.index.eq(op.counter[:INDEX_WIDTH]), self.due.payload.page.eq(known.page),
+            self.requeue.eq((row.mode != Mode.SUM) & (row.due > 1)),
+        ]
+        m.d.sync += [
+            self.firing.valid.eq(self.post.valid), firing.counter.eq(counter), firing.page.eq(known.page),
+            firing.pair.eq(known.pair), firing.stamp.eq(known.stamp),
+            firing.number.eq(Mux(row.mode == Mode.SUM, -row.remaining, Mux(
+                row.mode == Mode.REPEAT, (row.generation - row.due)[:len(row.generation)], row.generation))),
+        ]
+        return m
