@@ -10,8 +10,8 @@ from hw.common.refusable import RefusableSignature
 from .config import INDEX_WIDTH, TriggerConfig
 from .layouts import CODE_WIDTH, RowLayout, due_layout, firing_layout, op_layout, tick_layout
 
-__all__ = ["DueSignature", "FiringSignature", "OperationSignature", "PostPortSignature", "RefusalSignature",
-           "TickSignature", "TriggerCounts", "TriggerSettings", "TriggerStatus", "VerdictSignature", "post_layout"]
+__all__ = ["DueSignature", "FiringSignature", "LeaveSignature", "OperationSignature", "PostPortSignature",
+           "RefusalSignature", "TickSignature", "TriggerCounts", "TriggerSettings", "TriggerStatus", "VerdictSignature", "post_layout"]
 
 
 def post_layout(pages: int) -> data.StructLayout:
@@ -62,6 +62,13 @@ class DueSignature(wiring.Signature):
 
     def __init__(self, config: TriggerConfig) -> None:
         super().__init__({"valid": Out(1), "block": Out(config.block_bits), "payload": Out(due_layout(config))})
+
+
+class LeaveSignature(wiring.Signature):
+    """The oldest firing of a counter leaves: a strobe. ``allowed``: its block may post to the page."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({"valid": Out(1), "counter": Out(config.counter_bits), "allowed": Out(1)})
 
 
 class FiringSignature(wiring.Signature):
