@@ -13,7 +13,7 @@ from hw.errors import UserError
 from sim.system import fused
 from sim.system.configuration import LinkConfig, MachineConfig, Npu
 from sim.system.experiment import parse_nodes
-from sim.system.puts import DMA_ENGINES
+from sim.system.slice_costs import DMA_ENGINES
 from sim.system.settings import apply, parse_assignments
 from sim.terminal import Row, add_json, check_file, measuring, write_json
 

@@ -22,7 +22,7 @@ from hw.errors import UserError
 
 from .configuration import MachineConfig, Npu
 from .machine import Machine
-from .puts import DMA_ENGINES
+from .slice_costs import DMA_ENGINES
 
 __all__ = ["OPERATIONS", "ORDERS", "Fused", "FusedRun", "embedding", "gemm", "gemv", "run"]
 
@@ -121,7 +121,7 @@ def run(operation: Fused, config: MachineConfig, *, slices: int | None = None, o
         One of :data:`ORDERS`, for an all-to-all, by default the first; ``by-rank`` simulates every rank, and at most
         32 of them.
     engine : str
-        One of :data:`~.puts.DMA_ENGINES`, which sends the slices. The start and the completion of an all-reduce have
+        One of :data:`~.slice_costs.DMA_ENGINES`, which sends the slices. The start and the completion of an all-reduce have
         the same latencies.
     per_slice : float
         Additional seconds per slice on the processor, for instance to detect that the slice is complete.

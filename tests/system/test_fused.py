@@ -11,7 +11,7 @@ from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.system import LinkConfig, MachineConfig, Npu
 from sim.system.fused import Fused, embedding, gemm, gemv, run
-from sim.system.puts import DMA_ENGINES
+from sim.system.slice_costs import DMA_ENGINES
 
 LATENCY, RATE = 700e-9, 25e9
 EVENTS = DMA_ENGINES["hardware"].post_s + DMA_ENGINES["hardware"].complete_s
@@ -96,7 +96,7 @@ def test_work_of_the_operations():
 @pytest.mark.parametrize("arguments, sentence", [
     ({"slices": 0}, r"slices must be an integer from 1 to 4,096, not 0\."),
     ({"order": "random"}, r"the order of slices must be one of remote-first, remote-last, by-rank, not 'random'\."),
-    ({"engine": "dpu"}, r"the engine must be one of cpu, software, hardware, not 'dpu'\."),
+    ({"engine": "dpu"}, r"the engine must be one of cpu, software, hardware, triggers, not 'dpu'\."),
 ])
 def test_wrong_values(arguments, sentence):
     with pytest.raises(UserError) as caught:
