@@ -84,8 +84,8 @@ class PutEngine:
         self._sending: list[deque[Callable[[], object]]] = [deque() for _ in endpoint.ports]
 
     def request(self, sizes: Sequence[int], come: Callable[[], object], port: int | None) -> deque[Segment]:
-        """Read parts of these sizes. ``come()`` is called for each when it is in the send queue of ``port``, or has been
-        read if that is None. Requests through one port are in one queue.
+        """Read parts of these sizes. ``come()`` is called for each when it is first in the send queue of ``port``, or
+        has been read if that is None. Requests through one port are in one queue.
 
         Returns
         -------

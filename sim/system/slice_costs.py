@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Costs of a slice that a request moves: from the end of its computation until a thread at the target sees it.
 
-Two kinds of engines. Those of ARK (NSDI'23) have costs in seconds: shares of the one-way latencies of its ping-pong test,
-4.3 us with the hardware engine; 9.1 times that with a CPU-driven one, and 2.6 times with a software engine: 39 us and
-11.2 us, half of each at either end. They contain the memory's latency and PCIe. An endpoint beside the memory has costs
-in clock cycles, and the simulator adds the memory's latency to them.
+Two kinds of engines. Those of ARK (NSDI'23) have costs in seconds: shares of the one-way latencies of its ping-pong
+test, 4.3 us with the hardware engine; 9.1 times that with a CPU-driven one, and 2.6 times with a software engine: 39 us
+and 11.2 us, half of each at either end. They contain the memory's latency and PCIe. An endpoint beside the memory has
+costs in clock cycles, and the simulator adds the memory's latency to them.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -128,8 +128,8 @@ def trigger_costs(config: EndpointConfig, *, queues: int = 1) -> SliceCosts:
     """
     return SliceCosts(
         from_memory=True, request_cycles=17, beat_cycles=1, notify_cycles=24, acknowledge_cycles=30,
-        segment_bytes=config.dma.segment_bytes, in_flight=config.dma.tags, queues=queues, window=config.dma.extended_window,
-        buffer_bytes=config.dma.buffer_beats * config.beat_bytes,
+        segment_bytes=config.dma.segment_bytes, in_flight=config.dma.tags, queues=queues,
+        window=config.dma.extended_window, buffer_bytes=config.dma.buffer_beats * config.beat_bytes,
         port_packets=config.ace.replay_beats // config.packet_beats,
         source="docs/endpoint.md, Performance: puts of the preset tiny, posted by doorbells")
 

@@ -10,8 +10,10 @@ from dmace.cli import main
 from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.system import LinkConfig, MachineConfig, Npu
-from sim.system.fused import Fused, embedding, gemm, gemv, run
+from sim.system.fused import run
+from sim.system.fused_operations import embedding, gemm, gemv
 from sim.system.slice_costs import DMA_ENGINES
+from sim.system.slices import Fused
 
 LATENCY, RATE = 700e-9, 25e9
 EVENTS = DMA_ENGINES["hardware"].post_s + DMA_ENGINES["hardware"].complete_s
