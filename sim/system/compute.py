@@ -63,18 +63,18 @@ class Compute:
     """
 
     def __init__(self, machine: _Machine, rank: int, slots: int = 1) -> None:
-        self._machine, self._rank, self._slots, self._slot_ticks = machine, rank, slots, 0
+        self._machine, self._rank, self.slots, self._slot_ticks = machine, rank, slots, 0
         self._waiting: deque[_Job] = deque()
         self._jobs: list[_Job] = []
         self._communicating = False
 
     @property
     def busy(self) -> int:
-        return self._slot_ticks // self._slots
+        return self._slot_ticks // self.slots
 
     def run(self, seconds: float, memory_bytes: float, ended: Callable[[int], object]) -> None:
         self._waiting.append(_Job(seconds, memory_bytes, ended))
-        if len(self._jobs) < self._slots:
+        if len(self._jobs) < self.slots:
             self._next()
 
     def communicating(self, whether: bool) -> None:
@@ -93,7 +93,7 @@ class Compute:
 
     def _plan(self, job: _Job) -> None:
         """Schedule the end of the job, as it is if nothing changes."""
-        job.ticks = picoseconds(self._slots * seconds_beside(self._machine.config, job.seconds, job.memory_bytes,
+        job.ticks = picoseconds(self.slots * seconds_beside(self._machine.config, job.seconds, job.memory_bytes,
                                                              communicating=self._communicating))
         job.version += 1
         kernel = self._machine.kernel

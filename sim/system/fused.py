@@ -6,13 +6,14 @@ kernel computes its output in slices, and the thread that finishes a slice posts
 output is computed first. The operations are in :mod:`.fused_operations`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from hw.ace.words import Collective
 from hw.errors import UserError
 
 from .configuration import MachineConfig
+from .dlrm_step import Dlrm, DlrmStep
 from .kernel import SECOND
 from .machine import Machine
 from .moe import Expert, Moe
@@ -43,6 +44,8 @@ class FusedRun:
         For which the busiest processor computed: a lower bound of ``seconds``.
     link_seconds : float
         For which the busiest direction of a link was busy, headers included: another lower bound.
+    phases : dict
+        Seconds of the ends of an operation's phases, by name, if it has several.
     """
 
     seconds: float
@@ -51,6 +54,7 @@ class FusedRun:
     slice_bytes: int
     compute_seconds: float = 0.0
     link_seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
 
 
 def run(operation: Fused, config: MachineConfig, *, slices: int | None = None, order: str | None = None,
@@ -87,6 +91,8 @@ def kind_of(operation: Fused) -> type[Slices]:
     """The pattern of an operation's communication."""
     if isinstance(operation, Moe):
         return Expert
+    if isinstance(operation, Dlrm):
+        return DlrmStep
     return AllToAll if operation.collective == Collective.ALL_TO_ALL else Collectives
 
 
@@ -105,5 +111,6 @@ def simulate(operation: Fused, config: MachineConfig, fusion: Fusion, *,
     last, first = max(slices.done.values()), min(slices.done.values())
     return FusedRun(
         seconds=last, computed=max(slices.computed.values()), skew=(last - first) / last if last else 0.0,
-        slice_bytes=slices.size, compute_seconds=max(one.busy for one in machine.computes) / SECOND,
-        link_seconds=max(port.busy for one in machine.endpoints for port in one.ports) / SECOND)
+        slice_bytes=slices.size, compute_seconds=slices.busy,
+        link_seconds=max(port.busy for one in machine.endpoints for port in one.ports) / SECOND,
+        phases=slices.phases)

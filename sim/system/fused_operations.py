@@ -7,6 +7,7 @@ GEMM + all-to-all         tokens go back from experts to their ranks: compute-bo
 GEMV + all-reduce         a token's tensor-parallel layer: memory-bound, a small all-reduce
 GEMM + reduce-scatter     a tensor-parallel layer of a transformer: compute-bound
 experts                   tokens to experts, two matrices, and back
+DLRM                      a training step or a pass around the first of these
 ========================  =======================================================================
 """
 
@@ -16,10 +17,12 @@ from hw.ace.words import Collective
 from hw.errors import UserError
 
 from .configuration import Npu
+from .dlrm_step import Dlrm
 from .moe import Moe
 from .slices import Fused
+from .workloads import shapes
 
-__all__ = ["OPERATIONS", "embedding", "gemm", "gemv", "moe", "tp_gemm"]
+__all__ = ["OPERATIONS", "dlrm", "embedding", "gemm", "gemv", "moe", "tp_gemm"]
 
 
 def embedding(npu: Npu, ranks: int, *, batch: int = 1024, tables: int = 64, width: int = 92, pooling: int = 70,
@@ -73,5 +76,25 @@ def moe(npu: Npu, ranks: int, *, tokens: int = 4096, width: int = 4096, hidden: 
                collective=Collective.ALL_TO_ALL, loads=loads)
 
 
+def dlrm(npu: Npu, ranks: int, *, batch: int = 256, tables: int = 1, width: int = 92, pooling: int = 70,
+         layers: int = 43, hidden: int = 682, bottom: int = 0, element: int = 4, training: bool = True) -> Dlrm:
+    """A training step of DLRM, or with ``training=False`` a pass of inference: each rank has ``batch`` samples, and
+    ``tables`` tables for the samples of all. ``layers`` layers of ``hidden`` vectors, of which the first ``bottom`` do
+    not need the embeddings. Width, pooling, ``layers`` and ``hidden`` are recalled from the paper; batch, tables and
+    ``bottom`` are assumptions."""
+    if bottom > layers:
+        raise UserError(f"operation.bottom must be at most operation.layers, {layers}, not {bottom}.")
+    pooled = embedding(npu, ranks, batch=batch * ranks, tables=tables, width=width, pooling=pooling, element=element)
+    passes = []
+    for work in shapes.dense(batch, hidden, hidden, element):
+        passes.append((work.flops / npu.flops, work.memory_bytes))
+    return Dlrm(name="DLRM, training step" if training else "DLRM, inference", arithmetic=pooled.arithmetic,
+                memory_bytes=pooled.memory_bytes, output_bytes=pooled.output_bytes, collective=pooled.collective,
+                layers=layers, bottom=bottom, training=training, passes=tuple(passes),
+                gradient_bytes=(hidden + 1) * hidden * element,
+                # Rows are read, changed and written back.
+                update_bytes=3 * pooled.memory_bytes)
+
+
 OPERATIONS: dict[str, Callable[..., Fused]] = {"embedding": embedding, "gemm": gemm, "gemv": gemv, "tp-gemm": tp_gemm,
-                                               "moe": moe}
+                                               "moe": moe, "dlrm": dlrm}

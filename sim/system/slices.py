@@ -9,6 +9,8 @@ from math import prod
 from hw.ace.words import Collective
 from hw.errors import UserError
 
+from .compute import Compute
+from .kernel import SECOND
 from .machine import Machine
 from .slice_costs import SliceCosts, costs_of
 from .workgroups import PersistentKernel, Task, Workgroups
@@ -120,6 +122,8 @@ class Slices(ABC):
         Rank -> seconds of its latest slice, computed or received.
     computed : dict
         Rank -> seconds when it has computed all slices.
+    phases : dict
+        Seconds of the ends of phases, by name, if there are several.
     """
 
     def __init__(self, operation: Fused, machine: Machine, fusion: Fusion) -> None:
@@ -128,6 +132,8 @@ class Slices(ABC):
         self.done = dict.fromkeys(range(len(machine.endpoints)), 0.0)
         self.computed = dict(self.done)
         self.kernels: dict[int, PersistentKernel] = {}
+        self.processors: dict[int, list[Compute]] = {rank: [machine.computes[rank]] for rank in self.done}
+        self.phases: dict[str, float] = {}
         self._open = 0
         self._ended: Callable[[], object] = _nothing
 
@@ -164,16 +170,31 @@ class Slices(ABC):
             if not self.fusion.fused:
                 for target in plan:
                     self.send(rank, target)
+            self.following(rank)
             self.end(rank)
 
         self.kernel(rank, self.tasks(len(plan)), ended, finished)
 
+    def following(self, rank: int) -> None:
+        """The kernel of a rank has ended: begin what follows it on the processor, by default nothing."""
+        return
+
     def kernel(self, rank: int, tasks: list[Task], ended: Callable[[int], object],
                finished: Callable[[], object]) -> None:
         """Start the kernel of a rank."""
-        slots = self.fusion.workgroups.slots(self.fusion.fused)
-        kernel = self.kernels[rank] = PersistentKernel(self.machine, rank, slots, tasks, ended, finished)
+        self.processor(rank, self.fusion.workgroups.slots(self.fusion.fused))
+        kernel = self.kernels[rank] = PersistentKernel(self.machine, rank, tasks, ended, finished)
         kernel.start()
+
+    def processor(self, rank: int, slots: int) -> None:
+        """Replace the rank's processor by one with slots."""
+        self.machine.computes[rank] = processor = Compute(self.machine, rank, slots)
+        self.processors[rank].append(processor)
+
+    @property
+    def busy(self) -> float:
+        """Seconds for which the busiest processor has computed."""
+        return max(sum(one.busy for one in processors) for processors in self.processors.values()) / SECOND
 
     def tasks(self, slices: int, share: float = 1.0) -> list[Task]:
         """Tasks of a rank that computes this number of slices, and ``share`` times the operation's work."""

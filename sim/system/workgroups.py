@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from hw.errors import UserError
 
-from .compute import Compute
 from .machine import Machine
 
 __all__ = ["PersistentKernel", "Task", "Workgroups"]
@@ -83,8 +82,7 @@ class PersistentKernel:
     ----------
     machine : Machine
     rank : int
-    slots : int
-        Resident workgroups.
+        Its processor has a slot for each resident workgroup.
     tasks : sequence of Task
         In order.
     ended : callable
@@ -93,10 +91,10 @@ class PersistentKernel:
         Called after the last task.
     """
 
-    def __init__(self, machine: Machine, rank: int, slots: int, tasks: Sequence[Task],
+    def __init__(self, machine: Machine, rank: int, tasks: Sequence[Task],
                  ended: Callable[[int], object], finished: Callable[[], object]) -> None:
         self._machine, self._rank, self._tasks = machine, rank, tasks
-        self._ended, self._finished, self._slots = ended, finished, slots
+        self._ended, self._finished = ended, finished
         self._next, self._left = 0, len(tasks)
         self._of_slice: defaultdict[int, int] = defaultdict(int)
         for task in tasks:
@@ -105,11 +103,10 @@ class PersistentKernel:
         self._waiting: defaultdict[Hashable, list[Task]] = defaultdict(list)
 
     def start(self) -> None:
-        """Replace the rank's processor by one with slots, and take the first tasks."""
-        self._machine.computes[self._rank] = Compute(self._machine, self._rank, self._slots)
+        """Take the first tasks, one for each slot."""
         if not self._tasks:
             self._finished()
-        for _ in range(min(self._slots, len(self._tasks))):
+        for _ in range(min(self._machine.computes[self._rank].slots, len(self._tasks))):
             self._take()
 
     def arrive(self, need: Hashable) -> None:
