@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Causes of the time that a fused operation takes beyond the longer of its computation and its communication.
 
-The operation runs again with one cause after the other removed, each in addition to the earlier ones. A cause's share is
-the time saved by its removal; so the shares, with the remainder, add up to the whole difference. They depend on the
+The operation runs again with one cause after the other removed, each in addition to the earlier ones. A cause's share
+is the time saved by its removal; so the shares, with the remainder, add up to the whole difference. They depend on the
 order of removal where causes hide each other: a latency that a later slice hides costs nothing.
 """
 

@@ -21,7 +21,7 @@ from .slice_costs import SliceCosts
 from .slices import AllToAll, Collectives, Fused, Fusion, Slices
 from .workgroups import Workgroups
 
-__all__ = ["MOST_UNFOLDED", "FusedRun", "kind_of", "needs_all_ranks", "run", "simulate"]
+__all__ = ["MOST_UNFOLDED", "FusedRun", "can_fold", "kind_of", "run", "simulate"]
 
 MOST_UNFOLDED = 32
 
@@ -80,11 +80,23 @@ def run(operation: Fused, config: MachineConfig, *, slices: int | None = None, o
         workgroups=workgroups or Workgroups(), relay=relay, **more))
 
 
-def needs_all_ranks(operation: Fused, fusion: Fusion) -> bool:
-    """Ranks differ, so that one cannot represent all."""
-    if isinstance(operation, Moe):
-        return len(set(operation.loads)) > 1
-    return operation.collective == Collective.ALL_TO_ALL and fusion.order == "by-rank"
+def can_fold(operation: Fused, config: MachineConfig, fusion: Fusion) -> bool:
+    """Whether all ranks do the same, so that one represents all.
+
+    Raises
+    ------
+    UserError
+        If they do not, and are too many to be simulated.
+    """
+    what = ""
+    if operation.collective == Collective.ALL_TO_ALL and fusion.order == "by-rank":
+        what = "slices in the order of ranks"
+    elif isinstance(operation, Moe) and len(set(operation.loads)) > 1:
+        what = "experts of different loads"
+    ranks = prod(config.shape)
+    if what and ranks > MOST_UNFOLDED:
+        raise UserError(f"{what} are simulated on at most {MOST_UNFOLDED} ranks, not on {ranks}.")
+    return not what
 
 
 def kind_of(operation: Fused) -> type[Slices]:
@@ -100,11 +112,7 @@ def simulate(operation: Fused, config: MachineConfig, fusion: Fusion, *,
              kind: type[Slices] | None = None) -> FusedRun:
     """:class:`FusedRun` of an operation on an idle machine, which is folded if all ranks do the same; ``kind``: by
     default :func:`kind_of` the operation."""
-    ranks, every = prod(config.shape), needs_all_ranks(operation, fusion)
-    if every and ranks > MOST_UNFOLDED:
-        what = "experts of different loads" if isinstance(operation, Moe) else "slices in the order of ranks"
-        raise UserError(f"{what} are simulated on at most {MOST_UNFOLDED} ranks, not on {ranks}.")
-    machine = Machine(config.with_(fold=not every))
+    machine = Machine(config.with_(fold=can_fold(operation, config, fusion)))
     slices = (kind or kind_of(operation))(operation, machine, fusion)
     slices.start()
     machine.run()

@@ -76,6 +76,7 @@ class PutEngine:
         self.endpoint, self._kernel, self._costs, self._latency = endpoint, endpoint.kernel, costs, latency
         self._segment = costs.segment_bytes
         self._held = round(costs.acknowledge_cycles * SECOND / endpoint.config.clock_hz)
+        self._leaving = round(costs.buffer_cycles * SECOND / endpoint.config.clock_hz)
         self._queues = [_Queue() for _ in range(costs.queues)]
         self._turn = 0
         self._in_flight = self._buffered = 0
@@ -175,7 +176,7 @@ class PutEngine:
 
     def _send(self) -> None:
         """Move data to the send queues, in the order in which it was read."""
-        limit, free = self._costs.port_packets, False
+        limit = self._costs.port_packets
         while self._read:
             request, size = self._read[0]
             if request.port is not None:
@@ -185,7 +186,8 @@ class PutEngine:
             else:
                 request.come()
             self._read.popleft()
-            self._buffered -= size
-            free = True
-        if free:
-            self._decide(_ISSUE, self._issue)
+            self._kernel.at(self._kernel.now + self._leaving, self._leave, size)
+
+    def _leave(self, size: int) -> None:
+        self._buffered -= size
+        self._decide(_ISSUE, self._issue)

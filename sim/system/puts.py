@@ -4,6 +4,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from operator import itemgetter
 from typing import Protocol
 
 from hw.errors import UserError
@@ -20,6 +21,9 @@ __all__ = ["Puts"]
 
 FIRST = 1 << 40
 """Puts go before chunks of collectives: their turns are below any of those."""
+
+_WRITE = 34
+"""Order of its decision, after those of the endpoint."""
 
 
 class _Machine(Protocol):
@@ -65,7 +69,8 @@ class _Hop:
 
     def __init__(self, put: _Put, step: int) -> None:
         self.put, self.step = put, step
-        self.key, self.turn = (float("-inf"), put.number), put.number - FIRST
+        # Puts that ranks began together, at a port that they cross after different numbers of hops: nearer ones first.
+        self.key, self.turn = (float("-inf"), put.number, step), put.number - FIRST
         self.there, self.sent, self.offered = 0, 0, False
 
     def take(self) -> Taken:
@@ -111,7 +116,8 @@ class Puts:
 
     def __init__(self, machine: _Machine) -> None:
         self._machine = machine
-        self._number = 0
+        self._numbers: dict[int, int] = {}
+        self._arrived: dict[int, list[tuple[tuple[float, ...], Callable[[], None]]]] = {}
         self._waiting: dict[tuple[int, SliceCosts], list[Callable[[], None]]] = {}
         self._engines: dict[tuple[int, SliceCosts], PutEngine] = {}
         self._begins: dict[tuple[int, SliceCosts], int] = {}
@@ -129,7 +135,7 @@ class Puts:
                 raise UserError(f"There are ranks 0 to {config.ranks - 1}, not {rank!r}.")
         if size != int(size) or size < 1:
             raise UserError(f"A put must have 1 byte or more, not {size!r}.")
-        self._number += 1
+        number = self._numbers[source] = self._numbers.get(source, 0) + 1
         path = self._path(source, target)
         begin = machine.endpoints[0 if config.fold else source]
         end = machine.endpoints[0 if config.fold else target]
@@ -154,9 +160,13 @@ class Puts:
                     queue[0]()
 
         def message_here() -> None:
+            # Messages that arrive at the same time through several ports are written in an order of their own.
+            self._arrived.setdefault(end.rank, []).append(((number, len(path), path[-1][1] if path else 0), write))
+            kernel.decide(_WRITE << 16 | end.rank, lambda: self._write(end.rank))
+
+        def write() -> None:
             put.left -= 1
-            number = len(sizes) - 1 - put.left
-            written = end.drains.serve(sizes[number]) + latency
+            written = end.drains.serve(sizes[len(sizes) - 1 - put.left]) + latency
             if passed is not None and len(path) < 2:
                 kernel.at(written, passed)
             if not put.left:
@@ -182,7 +192,7 @@ class Puts:
             for part in sizes:
                 kernel.at(begin.fills.serve(part), come)
 
-        put = _Put(self._number, path, sizes, costs.beat_cycles * SECOND / config.clock_hz / config.beat_bytes,
+        put = _Put(number, path, sizes, costs.beat_cycles * SECOND / config.clock_hz / config.beat_bytes,
                    message_here)
         come = put.hops[0].come if path else message_here
         passed: Callable[[], object] | None = None
@@ -199,6 +209,10 @@ class Puts:
                 return handle
         start()
         return handle
+
+    def _write(self, rank: int) -> None:
+        for _, write in sorted(self._arrived.pop(rank), key=itemgetter(0)):
+            write()
 
     def _engine(self, endpoint: Endpoint, costs: SliceCosts, latency: int) -> PutEngine:
         key = endpoint.rank, costs

@@ -197,7 +197,8 @@ def saved_time(result: Mapping[str, Any]) -> Figure:
     for row in result["rows"]:
         lines.setdefault(row["order"], []).append((row["slices"], row["gain"] * 100))
     for number, (order, points) in enumerate(lines.items()):
-        axes.plot(*zip(*sorted(points), strict=True), marker="os^"[number % 3], markersize=4, label=order or "fused")
+        axes.plot(*zip(*sorted(points), strict=True), marker="os^"[number % 3], markersize=7 - 2 * number,
+                  linewidth=3 - number, label=order or "fused")
     axes.axhline(result["bound_gain"] * 100, color="black", linewidth=1,
                  label="limit: the longer of computation and the busiest link")
     for number, (what, share) in enumerate(result["paper"].items()):
