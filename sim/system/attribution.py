@@ -64,16 +64,9 @@ def attribute(operation: Fused, config: MachineConfig, fusion: Fusion) -> Attrib
     config = config.with_(links=tuple(LinkConfig(bytes_per_s=link.bytes_per_s, latency_s=0.0)
                                       for link in config.dimension_links), npu=replace(config.npu, memory_latency_s=0))
     runs.append(simulate(operation, config, fusion))
-    runs.append(simulate(operation, config, _finer(operation, fusion)))
+    runs.append(simulate(operation, config, replace(fusion, slices=min(MOST_SLICES, FINER * fusion.slices))))
     last = runs[-1]
     bound = max(last.compute_seconds, last.link_seconds)
     shares = [before.seconds - after.seconds for before, after in pairwise(runs)]
     return Attribution(seconds=runs[0].seconds, compute=last.compute_seconds, communication=last.link_seconds,
                        shares=dict(zip(CAUSES, [*shares, last.seconds - bound], strict=True)))
-
-
-def _finer(operation: Fused, fusion: Fusion) -> Fusion:
-    """The same work in more slices, of as many tasks in all."""
-    slices = min(MOST_SLICES, FINER * fusion.slices)
-    return replace(fusion, slices=slices, workgroups=replace(
-        fusion.workgroups, tasks=max(1, -(-fusion.workgroups.tasks * fusion.slices // slices))))

@@ -37,7 +37,8 @@ class DirectAllReduce(AllToAll):
         made: list[Task] = []
         if fusion.fused and fusion.order == "remote-first":
             # The rank's own slices are the last ones. Other slots may still compute the latest of them.
-            own, tasks = len(computed) - slices * fusion.workgroups.tasks, fusion.workgroups.tasks
+            tasks = fusion.workgroups.of_slice(len(parts))
+            own = len(computed) - slices * tasks
             behind = (slots - 1 + tasks - 1) // tasks
             made = computed[:own]
             for number in range(slices + behind):

@@ -139,7 +139,7 @@ class FusedCase:
     def fusion(self, costs: SliceCosts) -> Fusion:
         """How it is sent."""
         return Fusion(fused=self.fused, slices=self.slices, order=self.order, engine=costs, relay=self.relay,
-                      workgroups=Workgroups(resident=self.workgroups, tasks=self.tasks))
+                      workgroups=Workgroups(resident=self.workgroups, tasks=self.total_tasks))
 
 
 def predicted_cycles(case: FusedCase, costs: SliceCosts | EndpointConfig = TINY) -> float:

@@ -200,18 +200,18 @@ class Slices(ABC):
         """Tasks of a rank that computes this number of slices, and ``share`` times the operation's work."""
         fusion, operation = self.fusion, self.operation
         groups, fused = fusion.workgroups, fusion.fused
-        slots = groups.slots(fused)
+        slots, each = groups.slots(fused), groups.of_slice(slices)
         if given := operation.task_seconds:
-            if len(given) != (count := slices * groups.tasks):
+            if len(given) != (count := slices * each):
                 raise UserError(f"There must be a time for each of {count:,} tasks, not {len(given):,}.")
             times = [(seconds / slots, 0.0) for seconds in given]
         else:
-            part = groups.slowdown(fused) * share / slices / groups.tasks if slices else 0.0
-            times = [(operation.arithmetic * part, operation.memory_bytes * part)] * (slices * groups.tasks)
-        made = [Task(seconds=seconds, memory_bytes=memory, slice=number // groups.tasks)
+            part = groups.slowdown(fused) * share / slices / each if slices else 0.0
+            times = [(operation.arithmetic * part, operation.memory_bytes * part)] * (slices * each)
+        made = [Task(seconds=seconds, memory_bytes=memory, slice=number // each)
                 for number, (seconds, memory) in enumerate(times)]
         if fused and fusion.per_slice:
-            for number in range(groups.tasks - 1, len(made), groups.tasks):
+            for number in range(each - 1, len(made), each):
                 made[number] = replace(made[number], seconds=made[number].seconds + fusion.per_slice / slots)
         return made
 

@@ -22,8 +22,9 @@ class Workgroups:
     ----------
     resident : int
         Workgroups at a time, without fusion. 1: each task has the whole processor.
-    tasks : int
-        Tasks of a slice. Workgroups take the tasks of a rank in order.
+    tasks : int or None
+        Tasks of a rank, which the workgroups take in order; each slice has the same number of them, so it is rounded
+        up to a multiple of the slices. None: as many as resident workgroups.
     lost : float
         Share of the resident workgroups that a fused kernel does without, because its requests take registers: 0.125
         in arXiv 2305.06942.
@@ -33,19 +34,25 @@ class Workgroups:
     """
 
     resident: int = 1
-    tasks: int = 1
+    tasks: int | None = None
     lost: float = 0.0
     saturation: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("resident", "tasks"):
             value = getattr(self, name)
+            if value is None and name == "tasks":
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
                 raise UserError(f"{name} of workgroups must be an integer from 1 to {MOST:,}, not {value!r}.")
         if not isinstance(self.lost, int | float) or not 0 <= self.lost < 1:
             raise UserError(f"lost of workgroups must be at least 0 and less than 1, not {self.lost!r}.")
         if not isinstance(self.saturation, int | float) or not 0 < self.saturation <= 1:
             raise UserError(f"saturation of workgroups must be more than 0 and at most 1, not {self.saturation!r}.")
+
+    def of_slice(self, slices: int) -> int:
+        """Tasks of each of a rank's slices."""
+        return max(1, -(-(self.tasks or self.resident) // slices)) if slices else 1
 
     def slots(self, fused: bool) -> int:
         """Resident workgroups of a fused kernel, or of one that is not fused."""

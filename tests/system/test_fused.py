@@ -140,13 +140,13 @@ def test_each_operation(capsys, operation, nodes, arguments):
 
 def test_causes_and_workgroups(capsys):
     arguments = ["fused", "--operation", "gemm", "--slices", "4", "--set", "workgroups.resident=8", "--set",
-                 "workgroups.lost=0.125", "--set", "workgroups.tasks=7", "--causes"]
+                 "workgroups.lost=0.125", "--set", "workgroups.tasks=56", "--causes"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "occupancy: fewer resident workgroups" in out and "by-rank" in out
     assert main([*arguments, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["workgroups"] == {"resident": 8, "tasks": 7, "lost": 0.125, "saturation": 1.0}
+    assert result["workgroups"] == {"resident": 8, "tasks": 56, "lost": 0.125, "saturation": 1.0}
     first = result["rows"][0]
     assert sum(first["causes"].values()) == pytest.approx(first["seconds"] - first["cause_bound_seconds"])
     assert first["causes"]["occupancy"] == pytest.approx(result["unfused_compute_seconds"] / 7)

@@ -218,7 +218,7 @@ def test_causes_add_up_and_are_those_of_paper():
 def test_causes_of_occupancy_and_of_one_at_a_time():
     operation = Fused(name="test", arithmetic=2e-3, memory_bytes=0, output_bytes=25_000_000,
                       collective=Collective.ALL_TO_ALL)
-    groups = Workgroups(resident=8, tasks=28, lost=0.125)
+    groups = Workgroups(resident=8, tasks=112, lost=0.125)
     found = attribute(operation, machine(2), Fusion(slices=2, engine=FREE, workgroups=groups))
     assert found.shares["occupancy"] == pytest.approx(2e-3 / 7)
     costs = SliceCosts(serial=True, post_s=1e-5, complete_s=1e-5)

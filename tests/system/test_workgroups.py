@@ -111,25 +111,32 @@ def test_waves_of_tasks(resident, tasks):
     """The last wave may be incomplete: ``ceil(tasks / slots)`` waves of ``slots / tasks`` of the time."""
     total = 2 * 4 * tasks
     waves = -(-total // resident)
-    assert computed(4, Workgroups(resident=resident, tasks=tasks)) == pytest.approx(1e-3 * waves * resident / total)
+    assert computed(4, Workgroups(resident=resident, tasks=total)) == computed(4, Workgroups(
+        resident=resident, tasks=total - 7))
+    assert computed(4, Workgroups(resident=resident, tasks=total)) == pytest.approx(1e-3 * waves * resident / total)
 
 
 def test_occupancy_of_a_fused_kernel():
     """7 of 8 workgroups are resident; the whole time is 8/7 as long, or less where fewer workgroups are enough."""
-    groups = Workgroups(resident=8, tasks=7, lost=0.125)
+    groups = Workgroups(resident=8, tasks=56, lost=0.125)
     assert (groups.slots(True), groups.slots(False)) == (7, 8)
     assert computed(4, groups) == pytest.approx(1e-3 * 8 / 7)
-    assert computed(None, Workgroups(resident=8, tasks=4, lost=0.125)) == pytest.approx(1e-3)
-    assert computed(4, Workgroups(resident=8, tasks=7, lost=0.125, saturation=0.5)) == pytest.approx(1e-3)
-    assert computed(4, Workgroups(resident=8, tasks=7, lost=0.125, saturation=0.9375)) == pytest.approx(1e-3 * 7.5 / 7)
+    assert computed(None, Workgroups(resident=8, tasks=64, lost=0.125)) == pytest.approx(1e-3)
+    assert computed(4, Workgroups(resident=8, tasks=56, lost=0.125, saturation=0.5)) == pytest.approx(1e-3)
+    assert computed(4, Workgroups(resident=8, tasks=56, lost=0.125, saturation=0.9375)) == pytest.approx(1e-3 * 7.5 / 7)
     assert computed(4, Workgroups(lost=0.2)) == pytest.approx(1e-3 / 0.8)
     assert Workgroups(resident=2, lost=0.9).slots(True) == 1
 
 
+def test_tasks_of_a_slice():
+    assert [Workgroups(resident=8).of_slice(slices) for slices in (1, 4, 8, 100)] == [8, 2, 1, 1]
+    assert [Workgroups(resident=8, tasks=20).of_slice(slices) for slices in (0, 1, 3, 20)] == [1, 20, 7, 1]
+
+
 def test_each_slice_costs_one_workgroup():
     """8 slices on 4 slots: two of them on each."""
-    assert computed(4, Workgroups(resident=4, tasks=2), per_slice=1e-5) == pytest.approx(1e-3 + 2 * 2e-5, rel=0.02)
-    assert computed(4, Workgroups(resident=4), per_slice=1e-5) == pytest.approx(1e-3 + 2e-5)
+    assert computed(4, Workgroups(resident=4, tasks=16), per_slice=1e-5) == pytest.approx(1e-3 + 2 * 2e-5, rel=0.02)
+    assert computed(4, Workgroups(resident=4, tasks=1), per_slice=1e-5) == pytest.approx(1e-3 + 2e-5)
 
 
 @pytest.mark.parametrize("values, sentence", [
