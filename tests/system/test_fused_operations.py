@@ -88,6 +88,16 @@ def test_an_expert_without_tokens():
         assert found.compute_seconds == pytest.approx(2e-3) and found.seconds >= 2e-3
 
 
+def test_results_return_to_the_ranks_of_their_tokens():
+    """One expert, which computes for a millisecond for each rank in turn."""
+    operation = experts(1e-3, 4000, loads=(4.0, 0.0, 0.0, 0.0))
+    simulated = Machine(machine(4, fold=False))
+    made = kind_of(operation)(operation, simulated, Fusion(order="by-rank", engine=FREE))
+    made.start()
+    simulated.run()
+    assert made.done == pytest.approx({0: 4e-3, 1: 2e-3, 2: 3e-3, 3: 4e-3}, rel=1e-3)
+
+
 def test_loads_of_equal_experts_change_nothing():
     equal, given = experts(1e-3, 10_000_000), experts(1e-3, 10_000_000, loads=(1.0,) * 4)
     for slices in (None, 4):

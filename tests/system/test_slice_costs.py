@@ -92,6 +92,17 @@ def test_segments_in_flight():
     assert put(ideal(**fast), 64, replace(costs, in_flight=1), count=4)[0] == pytest.approx(3 * 100, abs=1)
 
 
+def test_segments_retire_in_order():
+    """A put over a link of 1,000 cycles, then local ones: the first of these completes at once, the others wait for the
+    link's, and then are read together."""
+    simulated, ends = ideal(latency=1000, rate=1e9), []
+    costs = replace(PLAIN, segment_bytes=256, window=2, acknowledge_cycles=500)
+    for target in (1, 0, 0, 0):
+        simulated.put(0, target, 256, engine=costs, counted=lambda: ends.append(simulated.now * HZ))
+    simulated.run()
+    assert sorted(ends) == pytest.approx([0, 1000, 2500, 2500], abs=1)
+
+
 def test_buffer():
     """256 bytes of the buffer are in use for a read of 100 cycles, 32 beats and 10 more."""
     costs = replace(PLAIN, segment_bytes=256, buffer_bytes=256, buffer_cycles=10, from_memory=True)

@@ -202,8 +202,8 @@ def saved_time(result: Mapping[str, Any]) -> Figure:
     axes.axhline(result["bound_gain"] * 100, color="black", linewidth=1,
                  label="limit: the longer of computation and the busiest link")
     for number, (what, share) in enumerate(result["paper"].items()):
-        axes.axhline(share * 100, color="grey", linewidth=1, linestyle=("dashed", "dotted", "dashdot", (0, (1, 4)))[number % 4],
-                     label=f"{result['paper_source']}: {what}")
+        style = ("dashed", "dotted", "dashdot", (0, (1, 4)))[number % 4]
+        axes.axhline(share * 100, color="grey", linewidth=1, linestyle=style, label=f"{result['paper_source']}: {what}")
     slices = sorted({row["slices"] for row in result["rows"]})
     axes.set_xscale("log", base=2)
     axes.set_xticks(slices, slices)
