@@ -77,6 +77,7 @@ class PutEngine:
         self._segment = costs.segment_bytes
         self._held = round(costs.acknowledge_cycles * SECOND / endpoint.config.clock_hz)
         self._leaving = round(costs.buffer_cycles * SECOND / endpoint.config.clock_hz)
+        self._engine = round(costs.engine_cycles * SECOND / endpoint.config.clock_hz)
         self._queues = [_Queue() for _ in range(costs.queues)]
         self._turn = 0
         self._in_flight = self._buffered = 0
@@ -143,7 +144,7 @@ class PutEngine:
             self._buffered += size
             request.next += 1
             request.offset += size
-            self._kernel.at(self._kernel.now + self._latency, self._data, request, size)
+            self._kernel.at(self._kernel.now + self._latency, self._data, request, size, request.next == 1)
             if request.next == len(request.sizes):
                 queue.requests.popleft()
                 self._turn += 1
@@ -167,8 +168,11 @@ class PutEngine:
                 return queue
         return None
 
-    def _data(self, request: _Request, size: int) -> None:
-        self._kernel.at(self.endpoint.fills.serve(size), self._stored, request, size)
+    def _data(self, request: _Request, size: int, first: bool) -> None:
+        fills = self.endpoint.fills
+        if first:
+            fills.serve(0, least=self._engine)
+        self._kernel.at(fills.serve(size), self._stored, request, size)
 
     def _stored(self, request: _Request, size: int) -> None:
         self._read.append((request, size))

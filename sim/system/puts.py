@@ -189,6 +189,7 @@ class Puts:
                 kernel.at(kernel.now + latency, fill)
 
         def fill() -> None:
+            begin.fills.serve(0, least=ticks(costs.engine_cycles))
             for part in sizes:
                 kernel.at(begin.fills.serve(part), come)
 

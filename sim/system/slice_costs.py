@@ -35,7 +35,9 @@ class SliceCosts:
     request_cycles : float
         From there until the request's first read, and any other constant latency between source and target memory.
     interval_cycles : float
-        Between the first reads of two requests of a rank, at least: occupancy of the engine.
+        Between the first reads of two requests of a rank, at least.
+    engine_cycles : float
+        For which a request occupies the rank's reads of memory, besides its beats.
     beat_cycles : float
         For each beat of a packet at each link port that receives it: a packet is forwarded when it is complete.
     notify_cycles : float
@@ -72,6 +74,7 @@ class SliceCosts:
     tick_cycles: float = 0.0
     request_cycles: float = 0.0
     interval_cycles: float = 0.0
+    engine_cycles: float = 0.0
     beat_cycles: float = 0.0
     notify_cycles: float = 0.0
     acknowledge_cycles: float = 0.0
@@ -108,7 +111,8 @@ class SliceCosts:
     def without_occupancy(self) -> "SliceCosts":
         """Costs without those that grow with the number of slices: intervals, acknowledgements, limits, one at a
         time."""
-        return replace(self, serial=False, interval_cycles=0.0, segment_bytes=None)
+        return replace(self, serial=False, interval_cycles=0.0, engine_cycles=0.0,
+                       segment_bytes=None)
 
 
 

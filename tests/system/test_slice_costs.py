@@ -77,6 +77,9 @@ def test_occupancy_of_the_engine():
     """Ten requests: the link takes 32 cycles for each, the engine 50; or one after the other."""
     assert put(ideal(), 256, PLAIN, count=10)[1] == 320
     assert put(ideal(), 256, replace(PLAIN, interval_cycles=50), count=10)[1] == 9 * 50 + 32
+    for segment in (None, 64):
+        costs = replace(PLAIN, engine_cycles=50, segment_bytes=segment)
+        assert put(ideal(), 256, costs, count=10)[1] == 10 * 50 + 32
     assert put(ideal(), 256, replace(PLAIN, serial=True, post_s=1e-7), count=10)[1] == 10 * 132
 
 
