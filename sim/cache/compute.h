@@ -67,7 +67,10 @@ public:
 
     ComputeUnits(const UnitConfig& config, const CacheConfig& cache, const PolicyConfig& policy, const Trace& trace)
         : config_(config), cache_(cache), policy_(policy), trace_(trace), units_(config.units) {
-        for (Unit& unit : units_) unit.slots.resize(config.groups);
+        for (Unit& unit : units_) {
+            unit.slots.resize(config.groups);
+            for (uint32_t index = 0; index < config.groups; ++index) unit.by_age.push_back(index);
+        }
     }
 
     bool finished() const { return ended_ == trace_.groups.size(); }
@@ -77,13 +80,13 @@ public:
         for (uint32_t number = 0; number < units_.size(); ++number) {
             Unit& unit = units_[number];
             start_groups(unit);
-            bool issued = false;
-            for (uint32_t tried = 0; tried < config_.groups; ++tried) {
-                // The group that issued last continues until it cannot.
-                const uint32_t index = (unit.turn + tried) % config_.groups;
+            bool issued = try_issue(cycle, number, unit.turn, l2, drained);
+            for (const uint32_t index : unit.by_age) {
+                if (index == unit.turn) continue;
                 Slot& slot = unit.slots[index];
-                if (!slot.active || !advance(cycle, unit, slot, drained) || issued) continue;
-                if (issue(number, index, unit, slot, l2)) {
+                if (issued) {
+                    if (slot.active) advance(cycle, unit, slot, drained);
+                } else if (try_issue(cycle, number, index, l2, drained)) {
                     unit.turn = index;
                     issued = true;
                 }
@@ -108,12 +111,21 @@ private:
     };
     struct Unit {
         std::vector<Slot> slots;
-        uint32_t turn = 0, loads = 0, stores = 0;
+        std::vector<uint32_t> by_age;  // indices of slots, the oldest group first
+        uint32_t turn = 0;             // slot that issued last
+        uint32_t loads = 0, stores = 0;
         uint64_t busy_until = 0;
     };
 
+    bool try_issue(uint64_t cycle, uint32_t number, uint32_t index, L2& l2, bool drained) {
+        Unit& unit = units_[number];
+        Slot& slot = unit.slots[index];
+        return slot.active && advance(cycle, unit, slot, drained) && issue(number, index, unit, slot, l2);
+    }
+
     void start_groups(Unit& unit) {
-        for (Slot& slot : unit.slots) {
+        for (uint32_t index = 0; index < unit.slots.size(); ++index) {
+            Slot& slot = unit.slots[index];
             if (slot.active || started_ == trace_.groups.size()) continue;
             const WorkGroup& group = trace_.groups[started_];
             if (group.phase != phase_) {
@@ -125,6 +137,8 @@ private:
             slot.at = group.first;
             slot.end = group.end;
             ++started_;
+            unit.by_age.erase(std::find(unit.by_age.begin(), unit.by_age.end(), index));
+            unit.by_age.push_back(index);
             return;  // one per cycle, so that the groups spread over the units
         }
     }

@@ -2,9 +2,10 @@
 // DRAM behind the L2: channels of banks with row buffers, and a queue of reads and one of writes for each channel.
 //
 // A channel issues at most one column command and one activation per cycle. It serves reads until its writes reach
-// the high mark or no read is queued, then writes down to the low mark. Among the queued requests of that kind, the
-// oldest whose row is open is first (FR-FCFS); a row is closed only if none of them needs it. A request older than
-// the age limit is served next. There is no refresh, and reads are not compared with queued writes.
+// the high mark or no read is queued, then writes down to the low mark; while both are queued, each gets as many
+// commands in turn as there are between the marks. Among the queued requests of that kind, the
+// oldest whose row is open is first (FR-FCFS); a row is closed only if none of them needs it. A request that has been
+// queued longer than the age limit has its bank to itself. There is no refresh, and reads are not compared with queued writes.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 struct DramConfig {
     uint32_t line = 64, sector = 32;  // as those of the cache
     uint32_t channels = 2, banks = 16, row = 2048, interleave = 256, bus = 16;  // bytes; bus: per cycle and channel
-    uint32_t reads = 64, writes = 64, high = 48, low = 16;                     // entries of a channel
+    uint32_t reads = 64, writes = 128, high = 96, low = 32;                    // entries of a channel
     uint32_t cas = 14, rcd = 14, precharge = 14, ras = 33, recovery = 15, turnaround = 8, age = 1000;  // cycles
 };
 
@@ -60,11 +61,11 @@ public:
             visit(((at / span_ * config_.channels + piece % config_.channels) * span_ + at % span_) * config_.line);
     }
 
-    bool accepts_read(uint64_t address) const { return channel_of(address).reads.size() < config_.reads; }
     bool accepts_write(uint64_t address) const { return channel_of(address).writes.size() < config_.writes; }
 
+    // Reads are always accepted; beyond the queue's entries they wait in order. The L2's MSHRs bound their number.
     void read(uint64_t cycle, uint64_t address, uint32_t sectors, uint32_t token) {
-        queue(cycle, address, sectors, token, &Channel::reads);
+        queue(cycle, address, sectors, token, &Channel::waiting);
         ++counts.reads;
         counts.bytes_read += uint64_t{bytes(sectors)};
     }
@@ -77,7 +78,7 @@ public:
 
     bool idle() const {
         return std::all_of(channels_.begin(), channels_.end(), [](const Channel& channel) {
-            return channel.reads.empty() && channel.writes.empty() && channel.arriving.empty();
+            return channel.waiting.empty() && channel.reads.empty() && channel.writes.empty() && channel.arriving.empty();
         });
     }
 
@@ -88,11 +89,13 @@ public:
                 finished.push_back(channel.arriving.front().token);
                 channel.arriving.pop_front();
             }
+            while (!channel.waiting.empty() && channel.reads.size() < config_.reads) {
+                channel.reads.push_back(channel.waiting.front());
+                channel.reads.back().since = cycle;
+                channel.waiting.pop_front();
+            }
             if (channel.reads.empty() && channel.writes.empty()) continue;
-            if (channel.writing ? channel.writes.size() <= config_.low && !channel.reads.empty()
-                                : channel.writes.size() >= config_.high)
-                channel.writing = !channel.writing;
-            if ((channel.writing ? channel.writes : channel.reads).empty()) channel.writing = !channel.writing;
+            choose(channel);
             schedule(channel, cycle);
         }
     }
@@ -115,8 +118,10 @@ private:
     struct Channel {
         std::vector<Bank> banks;
         std::vector<Entry> reads, writes;  // oldest first
+        std::deque<Entry> waiting;         // reads
         std::deque<Arriving> arriving;
         bool writing = false, wrote = false, used = false;
+        uint32_t served = 0;  // column commands since the last change between reads and writes
         uint64_t free = 0;  // cycle in which the data bus may take the next column command
     };
 
@@ -127,10 +132,22 @@ private:
         return static_cast<uint32_t>(__builtin_popcount(sectors)) * config_.sector;
     }
 
-    void queue(uint64_t cycle, uint64_t address, uint32_t sectors, uint32_t token, std::vector<Entry> Channel::*kind) {
+    template <class Entries>
+    void queue(uint64_t cycle, uint64_t address, uint32_t sectors, uint32_t token, Entries Channel::*kind) {
         const DramPosition at = position(address);
         const uint32_t cycles = (bytes(sectors) + config_.bus - 1) / config_.bus;
         (channels_[at.channel].*kind).push_back({at.row, cycle, at.bank, cycles, token, false, false});
+    }
+
+    // Chooses between reads and writes.
+    void choose(Channel& channel) const {
+        const bool fair = channel.served >= config_.high - config_.low;
+        bool turn = (channel.writing ? channel.writes : channel.reads).empty();
+        if (channel.writing) turn |= !channel.reads.empty() && (fair || channel.writes.size() <= config_.low);
+        else turn |= fair && channel.writes.size() >= config_.high;
+        if (!turn) return;
+        channel.writing = !channel.writing;
+        channel.served = 0;
     }
 
     void schedule(Channel& channel, uint64_t cycle) {
@@ -138,21 +155,23 @@ private:
         const bool old = queue.front().since + config_.age < cycle;
         const uint64_t turn = channel.used && channel.wrote != channel.writing ? config_.turnaround : 0;
         if (channel.free + turn <= cycle) {
-            const size_t considered = old ? 1 : queue.size();
-            for (size_t index = 0; index < considered; ++index) {
+            for (size_t index = 0; index < queue.size(); ++index) {
                 const Bank& bank = channel.banks[queue[index].bank];
+                if (old && index && queue[index].bank == queue[0].bank && queue[0].row != queue[index].row) continue;
                 if (bank.row != queue[index].row || bank.ready > cycle) continue;
                 issue(channel, queue[index], cycle, turn != 0);
                 queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(index));
                 break;
             }
         }
-        activate(channel, queue, cycle, old);
+        if (activate(channel, queue, {}, cycle, old)) return;
+        activate(channel, channel.writing ? channel.reads : channel.writes, queue, cycle, false);
     }
 
     void issue(Channel& channel, const Entry& entry, uint64_t cycle, bool turned) {
         Bank& bank = channel.banks[entry.bank];
         channel.free = cycle + entry.cycles;
+        ++channel.served;
         channel.wrote = channel.writing;
         channel.used = true;
         const uint64_t end = cycle + config_.cas + entry.cycles;
@@ -163,9 +182,11 @@ private:
         ++(!entry.activated ? counts.row_hits : entry.conflicted ? counts.row_conflicts : counts.row_misses);
     }
 
-    // Opens the row of the oldest request whose bank is not needed by another one for its open row.
-    void activate(Channel& channel, std::vector<Entry>& queue, uint64_t cycle, bool old) {
+    // Opens the row of the oldest request whose bank is not needed by another one for its open row, nor by any of
+    // `first`; returns whether there is one.
+    bool activate(Channel& channel, std::vector<Entry>& queue, const std::vector<Entry>& first, uint64_t cycle, bool old) {
         uint64_t considered = 0;  // banks that an older request needs
+        for (const Entry& entry : first) considered |= uint64_t{1} << entry.bank;
         for (size_t index = 0; index < queue.size(); ++index) {
             Entry& entry = queue[index];
             const uint64_t bit = uint64_t{1} << entry.bank;
@@ -186,8 +207,9 @@ private:
             bank.row = entry.row;
             bank.ready = opened + config_.rcd;
             bank.precharge_at = opened + config_.ras;
-            return;
+            return true;
         }
+        return false;
     }
 
     DramConfig config_;

@@ -30,7 +30,7 @@ struct CacheCounts {
     uint64_t loads = 0, load_hits = 0, load_merges = 0, load_fills = 0, load_bypasses = 0;
     uint64_t stores = 0, store_hits = 0, store_allocations = 0, store_bypasses = 0;
     uint64_t evictions = 0, write_backs = 0, rinsed = 0, flushed = 0, allocation_bypasses = 0, predicted_bypasses = 0;
-    uint64_t blocked = 0, mshr_stalls = 0, read_stalls = 0, write_stalls = 0;  // cycles of a bank
+    uint64_t blocked = 0, mshr_stalls = 0, write_stalls = 0;  // cycles of a bank
 };
 
 class L2 {
@@ -149,7 +149,6 @@ private:
             return true;
         }
         if (bank.mshrs == config_.mshrs) return stall(counts.mshr_stalls);
-        if (!dram_.accepts_read(made.address)) return stall(counts.read_stalls);
         bool allocating = line || allocates(made);
         const bool predicted = !allocating && made.allocate;
         if (allocating && !line && !(line = victim(made.address))) {

@@ -53,7 +53,7 @@ public:
             {"store_bypasses", c.store_bypasses}, {"evictions", c.evictions}, {"write_backs", c.write_backs},
             {"rinsed", c.rinsed}, {"flushed", c.flushed}, {"allocation_bypasses", c.allocation_bypasses},
             {"predicted_bypasses", c.predicted_bypasses}, {"blocked", c.blocked}, {"mshr_stalls", c.mshr_stalls},
-            {"read_stalls", c.read_stalls}, {"write_stalls", c.write_stalls}, {"dram_reads", d.reads},
+            {"write_stalls", c.write_stalls}, {"dram_reads", d.reads},
             {"dram_writes", d.writes}, {"dram_bytes_read", d.bytes_read}, {"dram_bytes_written", d.bytes_written},
             {"row_hits", d.row_hits}, {"row_misses", d.row_misses}, {"row_conflicts", d.row_conflicts},
             {"turnarounds", d.turnarounds}, {"dram_busy", d.busy}};

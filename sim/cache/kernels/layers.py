@@ -29,7 +29,7 @@ def _map(kernel: Kernel, sources: list[Array], target: Array, plane: int, operat
                 kernel.store(target, at, _CHUNK)
 
 
-def activation(planes: int = 128, side: int = 64) -> Kernel:
+def activation(planes: int = 256, side: int = 64) -> Kernel:
     """y = relu(x): every value is loaded and stored once."""
     kernel = Kernel("act", groups=4)
     length = planes * side * side * _VALUE
@@ -38,7 +38,7 @@ def activation(planes: int = 128, side: int = 64) -> Kernel:
     return kernel
 
 
-def activation_backward(planes: int = 96, side: int = 64) -> Kernel:
+def activation_backward(planes: int = 192, side: int = 64) -> Kernel:
     """dx = dy where y > 0: two streams in, one out."""
     kernel = Kernel("act-back", groups=4)
     length = planes * side * side * _VALUE
@@ -47,7 +47,7 @@ def activation_backward(planes: int = 96, side: int = 64) -> Kernel:
     return kernel
 
 
-def batch_norm(images: int = 4, channels: int = 128, side: int = 32) -> Kernel:
+def batch_norm(images: int = 4, channels: int = 256, side: int = 32) -> Kernel:
     """A work group of 1,024 threads loads a channel of all images for mean and variance, then again to normalise."""
     kernel = Kernel("bn", groups=1)
     plane = side * side * _VALUE
@@ -66,7 +66,7 @@ def batch_norm(images: int = 4, channels: int = 128, side: int = 32) -> Kernel:
     return kernel
 
 
-def batch_norm_backward(images: int = 2, channels: int = 192, side: int = 32) -> Kernel:
+def batch_norm_backward(images: int = 2, channels: int = 384, side: int = 32) -> Kernel:
     """As the forward pass, with x and the gradient in both of its passes."""
     kernel = Kernel("bn-back", groups=1)
     plane = side * side * _VALUE
@@ -87,7 +87,7 @@ def batch_norm_backward(images: int = 2, channels: int = 192, side: int = 32) ->
     return kernel
 
 
-def pooling(planes: int = 96, side: int = 64) -> Kernel:
+def pooling(planes: int = 192, side: int = 64) -> Kernel:
     """The maximum of 3x3 with stride 1: a row of outputs loads three rows of inputs, of which the L2 has two."""
     kernel = Kernel("pool", groups=4)
     row = side * _VALUE
@@ -105,7 +105,7 @@ def pooling(planes: int = 96, side: int = 64) -> Kernel:
     return kernel
 
 
-def pooling_backward(planes: int = 48, side: int = 64) -> Kernel:
+def pooling_backward(planes: int = 128, side: int = 64) -> Kernel:
     """A row of gradients is added to three rows of dx in memory: each is loaded and stored three times."""
     kernel = Kernel("pool-back", groups=4)
     row = side * _VALUE
@@ -126,7 +126,7 @@ def pooling_backward(planes: int = 48, side: int = 64) -> Kernel:
     return kernel
 
 
-def lrn(images: int = 2, channels: int = 64, side: int = 64) -> Kernel:
+def lrn(images: int = 4, channels: int = 64, side: int = 64) -> Kernel:
     """Normalisation across 5 channels: a work group has a part of the plane, and keeps the window in registers."""
     kernel = Kernel("lrn", groups=4)
     plane = side * side * _VALUE
@@ -142,7 +142,7 @@ def lrn(images: int = 2, channels: int = 64, side: int = 64) -> Kernel:
     return kernel
 
 
-def softmax(rows: int = 96, columns: int = 4096) -> Kernel:
+def softmax(rows: int = 192, columns: int = 4096) -> Kernel:
     """Each row is loaded for its maximum, for the sum of exponentials, and for the quotients."""
     kernel = Kernel("softmax", groups=1)
     length = columns * _VALUE

@@ -11,7 +11,7 @@ __all__ = ["convolution", "fully_connected", "gemm", "gru"]
 _VALUE, _LANES = 4, 64
 
 
-def gemm(rows: int = 512, columns: int = 512, depth: int = 256, tile: int = 64, step: int = 32) -> Kernel:
+def gemm(rows: int = 1024, columns: int = 512, depth: int = 256, tile: int = 64, step: int = 32) -> Kernel:
     """C = A B in tiles that a work group accumulates in registers; A and B are reused by other groups, C is not."""
     kernel = Kernel("gemm", groups=4)
     a = kernel.array("A", rows * depth * _VALUE, "r")
@@ -31,7 +31,7 @@ def gemm(rows: int = 512, columns: int = 512, depth: int = 256, tile: int = 64, 
     return kernel
 
 
-def convolution(images: int = 4, inputs: int = 32, outputs: int = 64, side: int = 28, rows: int = 7) -> Kernel:
+def convolution(images: int = 12, inputs: int = 32, outputs: int = 64, side: int = 28, rows: int = 4) -> Kernel:
     """A convolution of 3x3; a work group computes some rows of all output channels of an image.
 
     The inputs' border rows are reused by the next group, the weights by all; a padded row has 32 values.
@@ -57,7 +57,7 @@ def convolution(images: int = 4, inputs: int = 32, outputs: int = 64, side: int 
     return kernel
 
 
-def fully_connected(batch: int = 16, inputs: int = 1024, outputs: int = 768, tile: int = 32) -> Kernel:
+def fully_connected(batch: int = 16, inputs: int = 1024, outputs: int = 1536, tile: int = 32) -> Kernel:
     """y = x W for a small batch: the weights are streamed once, and each work group loads all of x."""
     kernel = Kernel("fc", groups=4)
     w = kernel.array("W", outputs * inputs * _VALUE)
@@ -77,7 +77,7 @@ def fully_connected(batch: int = 16, inputs: int = 1024, outputs: int = 768, til
     return kernel
 
 
-def gru(batch: int = 16, hidden: int = 128, steps: int = 16, units: int = 8) -> Kernel:
+def gru(batch: int = 16, hidden: int = 128, steps: int = 32, units: int = 8) -> Kernel:
     """The recurrent part of a GRU: each step loads all weights and the state that the last one stored.
 
     The contributions of the inputs are streamed; a step is a phase, without a write-back of the L2 between two.

@@ -22,7 +22,7 @@ def _indices(rows: int, bags: int, pooling: int, exponent: float) -> npt.NDArray
     return generator.permutation(rows)[drawn]
 
 
-def embedding(rows: int = 1 << 15, width: int = 64, bags: int = 1024, pooling: int = 16,
+def embedding(rows: int = 1 << 15, width: int = 64, bags: int = 2560, pooling: int = 16,
               exponent: float = 1.0) -> Kernel:
     """The sum of some rows of a table for each bag; popular rows are reused."""
     kernel = Kernel("embedding", groups=8)
@@ -44,7 +44,7 @@ def embedding(rows: int = 1 << 15, width: int = 64, bags: int = 1024, pooling: i
     return kernel
 
 
-def embedding_backward(rows: int = 1 << 14, width: int = 64, bags: int = 384, pooling: int = 16,
+def embedding_backward(rows: int = 1 << 14, width: int = 64, bags: int = 1536, pooling: int = 16,
                        exponent: float = 1.0) -> Kernel:
     """The gradient of a bag is added to its rows of the table in memory: each is loaded and stored."""
     kernel = Kernel("embedding-back", groups=8)
@@ -62,7 +62,7 @@ def embedding_backward(rows: int = 1 << 14, width: int = 64, bags: int = 384, po
     return kernel
 
 
-def bias_gradient(batch: int = 384, features: int = 2048, part: int = 4) -> Kernel:
+def bias_gradient(batch: int = 768, features: int = 2048, part: int = 4) -> Kernel:
     """The sum of a matrix over its rows: a work group adds some rows to partial sums in memory."""
     kernel = Kernel("reduction", groups=4)
     length, chunk = features * _VALUE, 1024
