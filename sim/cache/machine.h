@@ -25,6 +25,14 @@ public:
     Machine(const MachineConfig& config, const Trace& trace)
         : dram(config.dram), l2(config.cache, config.policy, dram), units(config.units, config.cache, config.policy, trace) {}
 
+    // The first work group starts in the next cycle, and everything is counted from then on.
+    void begin(uint64_t cycle) {
+        begun_ = true;
+        first_ = cycle;
+        l2.counts = {};
+        dram.counts = {};
+    }
+
     // One cycle; `respond(response)` gets those of other requesters.
     template <class Respond>
     void step(uint64_t cycle, Respond respond) {
@@ -33,11 +41,12 @@ public:
             if (response.requester == kUnits) units.respond(response.token, response.store);
             else respond(response);
         });
+        if (!begun_) return;
         if (!units.finished()) {
             units.step(cycle, l2, l2.idle() && dram.idle());
-            if (units.finished()) executed = cycle;
+            if (units.finished()) executed = cycle - first_;
         } else if (!ended && l2.flush(cycle) && dram.idle()) {
-            ended = cycle;
+            ended = cycle - first_;
         }
     }
 
@@ -63,4 +72,8 @@ public:
             comma = ", ";
         }
     }
+
+private:
+    bool begun_ = false;
+    uint64_t first_ = 0;
 };

@@ -19,6 +19,7 @@ int main(int count, char** words) {
         if (count < 2 || count % 2) throw Wrong("Each option needs a value, after the name of the trace.");
         const Trace trace = Trace::read(words[1]);
         Machine machine(config, trace);
+        machine.begin(0);
         for (uint64_t cycle = 1; !machine.ended; ++cycle) {
             machine.step(cycle, [](const L2::Response&) {});
             if (static_cast<double>(cycle) > limit)

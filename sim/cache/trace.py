@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ALIGNMENT", "Array", "Kernel", "OPERATION"]
+__all__ = ["ALIGNMENT", "OPERATION", "Array", "Kernel"]
 
 ALIGNMENT = 1 << 21
 """Bytes to which an array's first address is aligned: a large page."""

@@ -31,7 +31,7 @@ def gemm(rows: int = 1024, columns: int = 512, depth: int = 256, tile: int = 64,
     return kernel
 
 
-def convolution(images: int = 12, inputs: int = 32, outputs: int = 64, side: int = 28, rows: int = 4) -> Kernel:
+def convolution(images: int = 12, inputs: int = 32, outputs: int = 64, side: int = 28, rows: int = 7) -> Kernel:
     """A convolution of 3x3; a work group computes some rows of all output channels of an image.
 
     The inputs' border rows are reused by the next group, the weights by all; a padded row has 32 values.
