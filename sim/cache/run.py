@@ -4,7 +4,7 @@
 ::
 
     rows = measure(build_model(), ["gemm"], ["uncached", "cache-r"], MachineConfig())
-    row = beside(build_beside(BASE), "gemm", "cache-r", MachineConfig(), Copy(allocate=False))
+    row = beside(build_beside(BASE), KERNELS["gemm"].kernel(), "cache-r", MachineConfig(), Copy(allocate=False))
 """
 
 import json
@@ -23,7 +23,7 @@ from .kernels import KERNELS
 from .policies import POLICIES
 from .trace import Kernel
 
-__all__ = ["ALLOCATE", "NO_ALLOCATE", "Copy", "ModelFailed", "beside", "execute", "measure"]
+__all__ = ["ALLOCATE", "NO_ALLOCATE", "Copy", "ModelFailed", "beside", "execute", "idle_kernel", "measure"]
 
 Row = dict[str, Any]
 
@@ -108,14 +108,23 @@ def measure(program: Program, kernels: Sequence[str], policies: Sequence[str], m
             for policy in policies:
                 arguments = machine.arguments(groups=kernel.groups, policy=POLICIES[policy].options)
                 result = execute(program, trace, arguments)
-                rows.append(_row(name, policy, kernel, machine, result))
+                rows.append(_row(kernel, policy, machine, result))
                 progress(f"{name}, {policy}")
             trace.unlink()
     return rows
 
 
-def beside(program: Program, kernel_name: str, policy: str, machine: MachineConfig, copy: Copy, *,
-           quick: bool = False) -> Row:
+def idle_kernel(cycles: int = 40_000) -> Kernel:
+    """Arithmetic alone: beside it a DMA engine has the machine to itself."""
+    kernel = Kernel("idle", groups=1)
+    array = kernel.array("x", 64)
+    with kernel.group():
+        kernel.load(array, 0, 64)
+        kernel.compute(cycles)
+    return kernel
+
+
+def beside(program: Program, kernel: Kernel, policy: str, machine: MachineConfig, copy: Copy) -> Row:
     """A row as of :func:`measure` for a kernel beside the copies of ``program``'s engine, until the kernel ends.
 
     Raises
@@ -123,7 +132,6 @@ def beside(program: Program, kernel_name: str, policy: str, machine: MachineConf
     ModelFailed
         Also if a copied byte is wrong, or the engine refused or failed a request.
     """
-    kernel = KERNELS[kernel_name].kernel(quick)
     with tempfile.TemporaryDirectory(prefix="dmace-caches-") as folder:
         trace = Path(folder) / "trace"
         kernel.write(trace)
@@ -133,16 +141,16 @@ def beside(program: Program, kernel_name: str, policy: str, machine: MachineConf
                        ("failed", "requests failed")):
         if result[name]:
             raise ModelFailed(f"The engine is wrong behind the L2: {result[name]:,} {what}.")
-    return {**_row(kernel_name, policy, kernel, machine, result), "allocate": copy.allocate,
+    return {**_row(kernel, policy, machine, result), "allocate": copy.allocate, "rate": copy.rate,
             "copied_per_cycle": result["copied"] / result["executed"]}
 
 
-def _row(name: str, policy: str, kernel: Kernel, machine: MachineConfig, result: Row) -> Row:
+def _row(kernel: Kernel, policy: str, machine: MachineConfig, result: Row) -> Row:
     columns = result["row_hits"] + result["row_misses"] + result["row_conflicts"]
     requests = result["loads"] + result["stores"]
     hits = result["load_hits"] + result["load_merges"] + result["store_hits"]
     busy = result["cycles"] * machine.dram.channels
-    return {"kernel": name, "policy": policy, **result, "hit_rate": hits / requests,
+    return {"kernel": kernel.name, "policy": policy, **result, "hit_rate": hits / requests,
             "row_hit_rate": result["row_hits"] / columns if columns else 0.0,
             "dram_share": result["dram_busy"] / busy,
             "arithmetic_share": result["arithmetic"] / (result["cycles"] * machine.units.units),
