@@ -23,7 +23,8 @@ public:
     uint64_t executed = 0, ended = 0;  // cycles at the end of the last work group, and of the write-backs of dirty lines
 
     Machine(const MachineConfig& config, const Trace& trace)
-        : dram(config.dram), l2(config.cache, config.policy, dram), units(config.units, config.cache, config.policy, trace) {}
+        : dram(config.dram), l2(config.cache, config.policy, dram), units(config.units, config.cache, config.policy, trace),
+          flush_(config.policy.flush) {}
 
     // The first work group starts in the next cycle, and everything is counted from then on.
     void begin(uint64_t cycle) {
@@ -45,7 +46,7 @@ public:
         if (!units.finished()) {
             units.step(cycle, l2, l2.idle() && dram.idle());
             if (units.finished()) executed = cycle - first_;
-        } else if (!ended && l2.flush(cycle) && dram.idle()) {
+        } else if (!ended && (!flush_ || l2.flush(cycle)) && dram.idle()) {
             ended = cycle - first_;
         }
     }
@@ -74,6 +75,6 @@ public:
     }
 
 private:
-    bool begun_ = false;
+    bool flush_, begun_ = false;
     uint64_t first_ = 0;
 };

@@ -31,6 +31,7 @@ inline bool read_machine(MachineConfig& machine, const std::string& name, const 
         read_pairs(value, {{"loads", into(policy.loads)}, {"stores", into(policy.stores)},
                            {"regions", into(policy.regions)}, {"allocation_bypass", into(policy.allocation_bypass)},
                            {"rinse", into(policy.rinse)}, {"predict", into(policy.predict)},
+                           {"flush", into(policy.flush)},
                            {"counter", into(policy.counter)}, {"reuse", into(policy.reuse)},
                            {"waste", into(policy.waste)}, {"sampled", into(policy.sampled)}});
     } else {

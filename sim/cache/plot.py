@@ -24,7 +24,7 @@ def draw(result: Row, path: str | Path) -> None:
     from matplotlib.figure import Figure
 
     panels = 2 if "dma" in result else 1
-    figure = Figure(figsize=(max(5.0, 0.75 * len(result["kernels"]) + 1.5), 3.4 * panels), layout="constrained")
+    figure = Figure(figsize=(max(6.0, 0.6 * len(result["kernels"]) + 1.5), 3.2 * panels), layout="constrained")
     axes = figure.subplots(panels, 1, squeeze=False)[:, 0]
     _policies(axes[0], result)
     if panels == 2:
@@ -45,10 +45,10 @@ def _bars(axis: "Axes", names: list[str], series: list[tuple[str, list[float], s
         axis.bar(at, values, width, label=label, color=color)
         for position, value in zip(at, values, strict=True):
             if value > most:
-                axis.text(position, most, f"{value:.1f}", ha="center", va="top", fontsize=6, rotation=90)
+                axis.text(position, most, f"{value:.1f}", ha="center", va="bottom", fontsize=7)
     axis.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axis.set_ylim(0.8, most)
-    axis.legend(fontsize=7, ncols=len(series), loc="upper left")
+    axis.legend(fontsize=7, ncols=len(series), loc="lower center", bbox_to_anchor=(0.5, 1.06), frameon=False)
 
 
 def _policies(axis: "Axes", result: Row) -> None:

@@ -12,6 +12,7 @@ struct PolicyConfig {
     bool allocation_bypass = false;    // bypass instead of a stall where every way of the set awaits its fill
     bool rinse = false;                // write back all dirty lines of the DRAM row of an evicted dirty line
     bool predict = false;              // PCs without reuse bypass
+    bool flush = true;                 // write back all dirty lines after the last work group
     uint32_t counter = 7, reuse = 2, waste = 1;  // largest count, and its steps up and down
     uint32_t sampled = 32;                       // one of this number of sets allocates whatever is predicted
 };

@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +25,7 @@ __all__ = ["configure", "run"]
 
 _DETAILED = 3
 _MIB = 1 << 20
+_SENSITIVE_TO = dict(zip(GROUPS, ("arithmetic", "reuse", "throughput"), strict=True))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -138,18 +140,16 @@ def _best(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
 def _show(result: Row, *, detailed: bool) -> None:
     console = Console()
     policies = [row["policy"] for row in result["policies"]]
-    table = Table(title="Cycles over those of the best static policy", title_justify="left")
-    for column in ("kernel", "group", "best static, cycles", *policies):
-        table.add_column(column, justify="left" if column in ("kernel", "group") else "right")
+    table = _table("Cycles over those of the best static policy", ("kernel", "group"), policies)
     for row in result["kernels"]:
-        cycles = next(one["cycles"] for one in result["rows"]
-                      if (one["kernel"], one["policy"]) == (row["kernel"], row["best"]))
-        table.add_row(row["kernel"], row["group"], f"{cycles:,}",
+        table.add_row(row["kernel"], _SENSITIVE_TO[row["group"]],
                       *(f"{row['ratios'][policy]:.2f}" for policy in policies))
     table.add_section()
-    for name, key in (("geometric mean", "mean"), ("largest", "worst")):
-        table.add_row(name, "", "", *(f"{row[key]:.2f}" for row in result["policies"]))
+    for name, key in (("mean", "mean"), ("largest", "worst")):
+        table.add_row(name, "", *(f"{row[key]:.2f}" for row in result["policies"]))
     console.print(table)
+    console.print("Groups: sensitive to reuse or throughput, or neither, with arithmetic most of the time. Mean: geometric.",
+                  highlight=False)
     if detailed:
         _show_details(console, result["rows"])
     if "dma" in result:
@@ -163,26 +163,33 @@ def _show(result: Row, *, detailed: bool) -> None:
                       highlight=False)
 
 
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """A table with columns of texts, then of numbers."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in texts:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table
+
+
 def _show_details(console: Console, rows: Sequence[Row]) -> None:
     relative = ratios(rows)
-    table = Table(title="Each run; stalls are cycles of an L2 bank", title_justify="left")
-    for column in ("kernel", "policy", "cycles", "relative", "L2 hits", "row hits", "MiB read", "MiB written",
-                   "DRAM busy", "blocked", "MSHR stalls", "write stalls", "bypasses", "rinsed"):
-        table.add_column(column, justify="left" if column in ("kernel", "policy") else "right")
+    table = _table("Each run: MiB of DRAM read and written; stalls by blocked allocations and others, in bank cycles",
+                   ("kernel", "policy"), ("cycles", "ratio", "L2 hits", "row hits", "read", "written", "blocked",
+                                          "stalls"))
     for row in rows:
-        ratio = relative[row["kernel"]][row["policy"]]
-        table.add_row(row["kernel"], row["policy"], f"{row['cycles']:,}", f"{ratio:.2f}", f"{row['hit_rate']:.1%}", f"{row['row_hit_rate']:.1%}", f"{row['dram_bytes_read'] / _MIB:.2f}",
-                      f"{row['dram_bytes_written'] / _MIB:.2f}", f"{row['dram_share']:.1%}", f"{row['blocked']:,}",
-                      f"{row['mshr_stalls']:,}", f"{row['write_stalls']:,}",
-                      f"{row['load_bypasses'] + row['store_bypasses']:,}", f"{row['rinsed']:,}")
+        table.add_row(row["kernel"], row["policy"], f"{row['cycles']:,}",
+                      f"{relative[row['kernel']][row['policy']]:.2f}", f"{row['hit_rate']:.1%}",
+                      f"{row['row_hit_rate']:.1%}", f"{row['dram_bytes_read'] / _MIB:.2f}",
+                      f"{row['dram_bytes_written'] / _MIB:.2f}", f"{row['blocked']:,}",
+                      f"{row['mshr_stalls'] + row['write_stalls']:,}")
     console.print(table)
 
 
 def _show_dma(console: Console, dma: Row) -> None:
-    table = Table(title=f"Beside copies of the DMA engine {dma['config']} in RTL, which allocate in the L2 or not",
-                  title_justify="left")
-    for column in ("kernel", "policy", "copies", "bytes per cycle", "copied", "kernel's time", "L2 hits"):
-        table.add_column(column, justify="left" if column in ("kernel", "policy", "copies") else "right")
+    table = _table(f"Beside copies of the DMA engine {dma['config']} in RTL: bytes per cycle posted and copied",
+                   ("kernel", "policy", "copies"), ("posted", "copied", "kernel's time", "L2 hits"))
     for row in dma["rows"]:
         table.add_row(row["kernel"], row["policy"], "allocate" if row["allocate"] else "no-allocate",
                       f"{row['rate']:g}" if row["rate"] else "no limit", f"{row['copied_per_cycle']:.2f}",
