@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows of a measurement say about the policies: the best static one for each kernel, and ratios to it."""
+"""Conclusions from the rows of a measurement: the best static policy of each kernel, and ratios to it."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -175,7 +175,7 @@ def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
 
 def _show_details(console: Console, rows: Sequence[Row]) -> None:
     relative = ratios(rows)
-    table = _table("Each run: MiB of DRAM read and written; stalls by blocked allocations and others, in bank cycles",
+    table = _table("Each run: MiB of DRAM read and written; blocked and other stalls in cycles of a bank",
                    ("kernel", "policy"), ("cycles", "ratio", "L2 hits", "row hits", "read", "written", "blocked",
                                           "stalls"))
     for row in rows:
