@@ -36,7 +36,7 @@ int main(int count, char** words) {
                 throw std::runtime_error("The trace did not end within " + std::to_string(engine.cycle - 1) + " cycles.");
         };
         for (uint64_t cycle = 0; cycle < copy.lead; ++cycle) step();
-        machine.begin(engine.cycle);
+        machine.begin(engine.cycle - 1);  // the next cycle is the first
         const uint64_t before = copies.bytes;
         while (!machine.executed) step();
         const uint64_t copied = copies.bytes - before;

@@ -47,6 +47,12 @@ public:
         : config_(config), policy_(policy), predictor_(policy), dram_(dram), whole_((1u << config.line / config.sector) - 1),
           lines_(size_t{config.sets} * config.ways), banks_(config.banks) {}
 
+    // Counts from now on; the first bank is then the first to decide.
+    void begin() {
+        counts = {};
+        turn_ = 0;
+    }
+
     bool accepts(uint64_t address) const { return bank_of(address).queue.size() < config_.queue; }
     void request(const LineRequest& made) { bank_of(made.address).queue.push_back(made); }
 
@@ -59,11 +65,11 @@ public:
     template <class Respond>
     void step(uint64_t cycle, Respond respond) {
         for (const uint32_t token : dram_.finished) fill(cycle, token);
-        const size_t first = cycle % config_.banks;
         for (size_t step = 0; step < config_.banks; ++step) {
-            Bank& bank = banks_[(first + step) % config_.banks];
+            Bank& bank = banks_[(turn_ + step) % config_.banks];
             if (!bank.queue.empty() && accept(cycle, bank, bank.queue.front())) bank.queue.pop_front();
         }
+        ++turn_;
         while (!responses_.empty() && responses_.front().time <= cycle) {
             respond(responses_.front());
             responses_.pop_front();
@@ -287,6 +293,6 @@ private:
     std::vector<Fill> fills_;
     std::vector<uint32_t> free_;
     std::deque<Response> responses_;  // in order of time, as all have the same latency
-    uint64_t uses_ = 0;
+    uint64_t uses_ = 0, turn_ = 0;
     size_t flushed_ = 0;
 };

@@ -30,7 +30,7 @@ public:
     void begin(uint64_t cycle) {
         begun_ = true;
         first_ = cycle;
-        l2.counts = {};
+        l2.begin();
         dram.counts = {};
     }
 

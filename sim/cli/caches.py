@@ -148,7 +148,7 @@ def _show(result: Row, *, detailed: bool) -> None:
     for name, key in (("mean", "mean"), ("largest", "worst")):
         table.add_row(name, "", *(f"{row[key]:.2f}" for row in result["policies"]))
     console.print(table)
-    console.print("Groups: sensitive to reuse or throughput, or neither, with arithmetic most of the time. Mean: geometric.",
+    console.print("Groups: sensitive to reuse or to throughput, or arithmetic most of the time. Means are geometric.",
                   highlight=False)
     if detailed:
         _show_details(console, result["rows"])
