@@ -42,7 +42,8 @@ def test_attributes_of_regions_reach_the_cache(size):
         assert (row["allocating_writes"] > 0.4 * row["line_writes"]) if allocate else row["allocating_writes"] == 0
     # The arenas fit: with allocation, copies run from the L2.
     assert rows[True]["hit_rate"] > 0.5 > rows[False]["hit_rate"]
-    assert rows[True]["dram_bytes_read"] < 0.1 * rows[False]["dram_bytes_read"]
+    lines = 4 * -(-4 * size // 64) + 1      # of the sources, and the kernel's
+    assert rows[True]["dram_bytes_read"] <= lines * 64 < rows[False]["copied"] < rows[False]["dram_bytes_read"]
 
 
 def test_copies_past_the_cache_leave_a_kernel_its_lines():
