@@ -37,7 +37,7 @@ def run(kernel, machine, policy, tmp_path, **options):
 def trace(requests, *, serial=True):
     """A kernel of one work group, with two regions of the same bytes, of which one allocates."""
     kernel = Kernel("requests", groups=1)
-    reused = kernel.array("reused", 1 << 14, "rw")
+    reused = kernel.array("reused", 1 << 17, "rw")
     streamed = replace(reused, name="streamed", reused="")
     with kernel.group():
         for request in requests:
@@ -55,7 +55,7 @@ def requests_of(generator, count):
     made = []
     for _ in range(count):
         allocate, store = generator.random() < 0.6, generator.random() < 0.4
-        number = (1 << 21) // 64 + generator.randrange(40)
+        number = (1 << 21) // 64 + generator.randrange(32) + 1024 * generator.randrange(2)
         made.append(Request(store, number, generator.choice((1, 2, 3, 3)), generator.randrange(3), allocate))
     return made
 
@@ -97,7 +97,7 @@ def test_concurrent_requests_are_all_counted(policy, seed, tmp_path):
     generator = random.Random(seed)
     requests = requests_of(generator, 3000)
     kernel = Kernel("requests", groups=4)
-    array = kernel.array("x", 1 << 14)
+    array = kernel.array("x", 1 << 17)
     arrays = [array, replace(array, name="reused", reused="rw")]
     for first in range(0, len(requests), 50):
         with kernel.group():
@@ -177,16 +177,47 @@ def test_misses_stall_without_an_mshr(tmp_path):
     assert many["cycles"] < few["cycles"]
 
 
-def test_a_full_write_queue_stalls_stores(tmp_path):
+@pytest.mark.parametrize("policy", [{"loads": 0, "stores": 0}, CACHED, {**CACHED, "rinse": 1}],
+                         ids=["bypass", "evict", "rinse"])
+def test_a_full_write_queue_stalls_stores(policy, tmp_path):
     kernel = Kernel("stores", groups=1)
     x = kernel.array("x", 1 << 16)
     with kernel.group():
         kernel.store(x, 0, 1 << 14)
-    machine = MachineConfig(cache=CacheSizes(banks=1), dram=DramSizes(channels=1, writes=4, high=2, low=1),
-                            units=Units(units=1))
-    found = run(kernel, machine, {"loads": 0, "stores": 0}, tmp_path)
-    assert found["write_stalls"] > 0
+    machine = MachineConfig(cache=CacheSizes(sets=4, ways=4, banks=1), units=Units(units=1),
+                            dram=DramSizes(channels=1, writes=4, high=2, low=1))
+    found = run(kernel, machine, policy, tmp_path)
+    assert found["write_stalls"] > 100
     assert found["dram_writes"] == 256
+    # Four cycles for each line, beside the queue's entries and the L2's last lines.
+    assert found["executed"] > 4 * (256 - 4 - 16)
+
+
+@pytest.mark.parametrize("name", ["turnaround", "recovery"])
+def test_times_between_reads_and_writes(name, tmp_path):
+    kernel = Kernel("both", groups=1)
+    x = kernel.array("x", 1 << 17)
+    other = 16 * 64 + 64 if name == "recovery" else 1       # another row of the bank of line 0
+    with kernel.group():
+        kernel.load(x, 0, 64)
+        kernel.drain()
+        kernel.store(x, 0, 64)
+        kernel.drain()
+        kernel.load(x, other * 64, 64)
+    times = {"cas": 5, "rcd": 1, "precharge": 1, "ras": 0, "turnaround": 0, "recovery": 0}
+    machine = MachineConfig(dram=DramSizes(**{**times, name: 500}))
+    executed = run(kernel, machine, {"loads": 0, "stores": 0}, tmp_path)["executed"]
+    # The first load's data occupies the bus in cycles 4 to 7. The row is open for the store, which is queued in 39.
+    data = 5 + 4
+    assert executed == (8 + 500 + 4 + 500 if name == "turnaround" else 39 + data + 500 + 1 + 1) + data + 24
+
+
+def test_outstanding_lines_of_a_unit_are_limited(tmp_path):
+    machine = MachineConfig(units=Units(units=1, loads=1))
+    single = run(loads([0, 1]), machine, CACHED, tmp_path)["executed"]
+    both = run(loads([0, 1]), MachineConfig(units=Units(units=1)), CACHED, tmp_path)["executed"]
+    serial = run(loads([0, 1], serial=True), MachineConfig(), CACHED, tmp_path)["executed"]
+    assert both < single == serial
 
 
 @pytest.mark.parametrize("case", range(4))
