@@ -278,6 +278,41 @@ def test_phases_and_arithmetic_are_in_order(tmp_path):
     assert 3 * 400 <= with_one["executed"] <= 3 * 400 + 12
 
 
+def test_a_phase_waits_for_the_earlier_one(tmp_path):
+    kernel = Kernel("phases", groups=2)
+    for phase in range(2):
+        with kernel.group(phase):
+            kernel.compute(1000)
+    assert run(kernel, MachineConfig(), CACHED, tmp_path)["executed"] >= 2000
+
+
+def test_reads_and_writes_take_turns(tmp_path):
+    kernel = Kernel("both", groups=2)
+    x = kernel.array("x", 1 << 17)
+    with kernel.group():
+        kernel.load(x, 0, 1 << 16)
+    with kernel.group():
+        kernel.store(x, 1 << 16, 1 << 16)
+    machine = MachineConfig(dram=DramSizes(channels=1, writes=32, high=24, low=8))
+    found = run(kernel, machine, {"loads": 0, "stores": 0}, tmp_path)
+    # At most 16 of 1,024 writes in turn, while reads are queued.
+    assert found["turnarounds"] > 2 * 1024 / 16 * 0.8
+
+
+def test_a_request_does_not_starve_behind_an_open_row(tmp_path):
+    kernel = Kernel("row", groups=1)
+    x = kernel.array("x", 1 << 17)
+    with kernel.group():
+        for number in range(1000):
+            kernel.load(x, number % 4 * 64, 64)
+    with kernel.group():                                    # on another unit
+        kernel.load(x, (16 * 64 + 64) * 64, 64)             # another row of that bank
+        kernel.compute(6000)
+    executed = [run(kernel, MachineConfig(dram=DramSizes(age=age)), {"loads": 0, "stores": 0}, tmp_path)["executed"]
+                for age in (50, 1 << 20)]
+    assert executed[0] < 6500 and executed[1] > 9500
+
+
 def test_arithmetic_waits_for_loads_and_wait_for_stores(tmp_path):
     times = {}
     for what in ("load", "compute", "wait"):
