@@ -299,6 +299,22 @@ def test_reads_and_writes_take_turns(tmp_path):
     assert found["turnarounds"] > 2 * 1024 / 16 * 0.8
 
 
+def test_writes_do_not_wait_for_the_last_read(tmp_path):
+    kernel = Kernel("both", groups=1)
+    x = kernel.array("x", 1 << 20)
+    with kernel.group():
+        kernel.store(x, 1 << 19, 1 << 13)
+        kernel.wait()
+        kernel.compute(20_000)
+    for first in range(0, 7 << 16, 1 << 16):
+        with kernel.group():
+            kernel.load(x, first, 1 << 16)
+    machine = MachineConfig(dram=DramSizes(channels=1, writes=32, high=24, low=8))
+    found = run(kernel, machine, {"loads": 0, "stores": 0}, tmp_path)
+    # The loads alone take 4 cycles for each of 7,168 lines.
+    assert 7168 * 4 < found["executed"] < 7168 * 4 + 10_000
+
+
 def test_a_request_does_not_starve_behind_an_open_row(tmp_path):
     kernel = Kernel("row", groups=1)
     x = kernel.array("x", 1 << 17)
