@@ -75,7 +75,8 @@ SHARED = {
     "hw.ace.model": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats"},
     "hw.endpoint.config": {"hw.ace.config", "hw.common.sizes", "hw.dma_engine.config"},
     "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs"},
-    "hw.endpoint.header": {"hw.common.sizes", "hw.endpoint.config", "hw.endpoint.registers", "hw.regs"},
+    "hw.endpoint.header": {"hw.common.c_header", "hw.common.sizes", "hw.endpoint.config", "hw.endpoint.registers",
+                           "hw.regs", "hw.triggers.config", "hw.triggers.words"},
 }
 TOPS = ("dmace", "hw", "sim", "fpga")
 
