@@ -24,6 +24,7 @@ from hw.dma_engine.words import Command, NativeWord
 from hw.endpoint.config import ADDR_WIDTH, BASE
 from hw.endpoint.doorbells import DoorbellSplit
 from hw.endpoint.memory_port import MemoryPort
+from hw.triggers.ports import TriggerSettings
 from hw.triggers.unit import TriggerUnit
 from hw.triggers.words import ArmWord, Mode, TickWord
 from sim.memory import Memory
@@ -31,6 +32,7 @@ from sim.memory import Memory
 pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 BLOCK, QUEUE, COUNTER, LENGTH = 2, 3, 17, 4096
+DOCS = Path(__file__).parents[2] / "docs/triggers.md"
 MOST_TO_AR, MOST_EXTRA = 10, 4
 """Bounds: from the last tick to AR; of that, cycles more than from the doorbell of the same request."""
 
@@ -44,7 +46,7 @@ class TriggeredDma(wiring.Component):
             "s_axi_db": In(AxiSignature(addr_width=BASE.doorbell_addr_width, data_width=128,
                                         id_width=BASE.doorbell_id_width)),
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=BASE.data_width, id_width=BASE.axi_id_width)),
-            "settings": In(TriggerUnit(BASE.triggers).settings.signature.flip()),
+            "settings": In(TriggerSettings(BASE.triggers)),
         })
 
     def elaborate(self, platform):
@@ -78,7 +80,9 @@ class TriggeredDma(wiring.Component):
 def test_last_tick_to_read(simulate, tmp_path):
     simulate(TriggeredDma(), env={"DMACE_TEST_FILE": str(tmp_path / "cycles.json")})
     cycles = json.loads((tmp_path / "cycles.json").read_text())
-    print(cycles)
+    text = DOCS.read_text(encoding="utf-8")
+    for name, row in (("doorbell", "a request, at the doorbell"), ("tick", "the last tick, at the tick page")):
+        assert f"| {row} | {cycles[name]} |" in text, cycles
     assert cycles["tick"] <= MOST_TO_AR
     assert cycles["tick"] - cycles["doorbell"] <= MOST_EXTRA
 
