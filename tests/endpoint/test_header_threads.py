@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of ``dmace_endpoint.h``: the order of their stores, fences and loads, on a memory that logs them."""
 
+import platform
 import random
 import re
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from hw.dma_engine.descriptors import Descriptor, DescriptorFlag
 from hw.dma_engine.words import NativeWord
 from hw.endpoint.config import TINY
+from hw.endpoint.header import c_header
 from hw.triggers.words import ArmWord, Mode, SlotField, TickWord
 from tests.endpoint.test_header import compile_header
 
@@ -213,6 +215,8 @@ def test_reset_of_a_flag(tmp_path, standard):
     assert _run(tmp_path, standard, "    dmace_reset_signal(words);") == ["word 0", "release"]
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"),
+                    reason="dmace.h has a 16-byte store for x86-64 and for GPUs only")
 def test_stores_of_the_processor(tmp_path):
     """Without a double: ticks, words and flags arrive in plain memory, and waiting threads see the data."""
     program = compile_header(tmp_path, r"""
@@ -262,11 +266,9 @@ int main(void)
     assert subprocess.run([program], check=False, timeout=60).returncode == 0
 
 
-def test_pages_are_named_in_the_example():
+def test_example_uses_functions_of_the_header():
     """The example at the top of the header uses functions that exist."""
-    from hw.endpoint.header import c_header
-
     text = c_header(TINY)
     example, rest = text.split("*/", 1)
-    assert set(re.findall(r"\bdmace_\w+(?=\()", example)) <= set(re.findall(r"\bdmace_\w+(?=\()", rest)) | {
-        "dmace_copy_word"}
+    used, defined = (set(re.findall(r"\bdmace_\w+(?=\()", part)) for part in (example, rest))
+    assert len(used) >= 5 and used - {"dmace_copy_word"} <= defined

@@ -42,7 +42,7 @@ def _driver(config=TINY, **values):
 
 
 def test_identity_has_the_blocks():
-    bus, driver = _driver(TRIGGER_SIZES=TINY.triggers.pages << 4 | 8)
+    _, driver = _driver(TRIGGER_SIZES=TINY.triggers.pages << 4 | 8)
     with pytest.raises(RuntimeError, match=r"^The engine's sizes are {.*'blocks': 8, .*}, not {.*'blocks': 2, .*}$"):
         asyncio.run(driver.check_identity())
 
