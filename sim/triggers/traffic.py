@@ -92,7 +92,7 @@ class TriggerTraffic:
     def settings(self, cycles: int) -> list[Row]:
         """Resets, pages and reads at random moments within about ``cycles``."""
         rng, rows = self.rng, []
-        for _ in range(rng.choice((0, 1, 2, 8))):
+        for _ in range(rng.choice((0, 0, 0, 1, 2, 8))):
             wait, choice = rng.randrange(1 + cycles // 4) << 32, rng.random()
             block = rng.randrange(self.config.blocks)
             if choice < 0.25:
