@@ -11,13 +11,13 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import WORD_BITS
+from hw.common.posts import WORD_BITS, PostPortSignature
 from hw.common.table import BLOCK_RAM
 
 from .config import INDEX_WIDTH, PAGE_WIDTH, TriggerConfig
 from .layouts import decode_tick
 from .pending import PagesSignature
-from .ports import FiringSignature, LeaveSignature, PostPortSignature, RefusalSignature, TickSignature, TriggerSettings
+from .ports import FiringSignature, LeaveSignature, RefusalSignature, TickSignature, TriggerSettings
 from .table import WordWriteSignature
 from .words import NATIVE_STAMP, Refusal
 

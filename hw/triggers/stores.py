@@ -10,7 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature, Resp
-from hw.common.doorbell import WORD_BITS
+from hw.common.posts import WORD_BITS
 from hw.common.sizes import PAGE_BYTES
 from hw.stream import Queue, Skid
 
@@ -31,9 +31,8 @@ PAGE_BITS, SLOT_BITS = (PAGE_BYTES - 1).bit_length(), (SLOT_BYTES - 1).bit_lengt
 class TriggerStores(wiring.Component):
     """Translate stores to tick and preparation pages.
 
-    Pages are numbered from the first tick page on: a tick page for each block, then a preparation page for each. Bits
-    of addresses above them have no meaning. A beat without strobes has no effect. Reads are not supported: the owner
-    of ``bus`` sends none.
+    A tick page for each block is followed by a preparation page for each. A beat without strobes has no effect. Reads
+    are not supported: the owner of ``bus`` sends none.
 
     Parameters
     ----------
@@ -42,15 +41,15 @@ class TriggerStores(wiring.Component):
     Members
     -------
     bus : ``In(AxiSignature)``
-        Write channels; BRESP is SLVERR if any operation of the burst was refused. Addresses are those of the whole
-        doorbell space.
+        Write channels; BRESP is SLVERR if any operation of the burst was refused.
     ops : ``Out(OperationSignature)``
     """
 
-    def __init__(self, config: TriggerConfig, addr_width: int) -> None:
+    def __init__(self, config: TriggerConfig) -> None:
         self.config = config
         super().__init__({
-            "bus": In(AxiSignature(addr_width=addr_width, data_width=WORD_BITS, id_width=config.doorbell_id_width)),
+            "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
+                                   id_width=config.doorbell_id_width)),
             "ops": Out(OperationSignature(config)),
         })
 
@@ -69,7 +68,7 @@ class TriggerStores(wiring.Component):
         halves = bus.wstrb[:HALF // 8], bus.wstrb[HALF // 8:]
         m.d.comb += [
             addresses.i.valid.eq(bus.awvalid), bus.awready.eq(addresses.i.ready),
-            addresses.i.payload.page.eq(bus.awaddr[PAGE_BITS:] - config.pages),
+            addresses.i.payload.page.eq(bus.awaddr[PAGE_BITS:]),
             addresses.i.payload.beat.eq(bus.awaddr[BEAT_BITS:PAGE_BITS]), addresses.i.payload.id.eq(bus.awid),
             beats.i.valid.eq(bus.wvalid), bus.wready.eq(beats.i.ready), beats.i.payload.data.eq(bus.wdata),
             beats.i.payload.last.eq(bus.wlast),

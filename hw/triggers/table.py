@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import WORD_BITS
+from hw.common.posts import WORD_BITS
 from hw.common.table import Table
 
 from .config import INDEX_WIDTH, MOST_DUE, TriggerConfig

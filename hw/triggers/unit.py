@@ -15,14 +15,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
-from hw.common.doorbell import WORD_BITS
+from hw.common.posts import WORD_BITS, PostPortSignature
 from hw.common.wiring import Wiring
 
 from .config import TriggerConfig
 from .inspection import TriggerInspection
 from .operations import OperationMerge
 from .pending import PendingFirings
-from .ports import PostPortSignature, TickSignature, TriggerSettings, TriggerStatus
+from .ports import TickSignature, TriggerSettings, TriggerStatus
 from .poster import TriggerPoster
 from .resets import BlockResets
 from .stores import TriggerStores
@@ -40,8 +40,6 @@ class TriggerUnit(wiring.Component):
     Parameters
     ----------
     config : TriggerConfig
-    addr_width : int
-        Bits of addresses on ``bus``.
 
     Members
     -------
@@ -55,10 +53,11 @@ class TriggerUnit(wiring.Component):
         From the registers and to them.
     """
 
-    def __init__(self, config: TriggerConfig, *, addr_width: int) -> None:
-        self.config, self.addr_width = config, addr_width
+    def __init__(self, config: TriggerConfig) -> None:
+        self.config = config
         super().__init__({
-            "bus": In(AxiSignature(addr_width=addr_width, data_width=WORD_BITS, id_width=config.doorbell_id_width)),
+            "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
+                                   id_width=config.doorbell_id_width)),
             "local": In(TickSignature(config)), "remote": In(TickSignature(config)),
             "dma": Out(PostPortSignature(config.dma_pages)), "ace": Out(PostPortSignature(config.ace_pages)),
             "settings": In(TriggerSettings(config)), "status": Out(TriggerStatus(config)),
@@ -67,7 +66,7 @@ class TriggerUnit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(stores=TriggerStores(config, self.addr_width), operations=OperationMerge(config),
+        wires.add(stores=TriggerStores(config), operations=OperationMerge(config),
                   table=TriggerTable(config), pending=PendingFirings(config), poster=TriggerPoster(config),
                   resets=BlockResets(config), inspection=TriggerInspection(config))
 
