@@ -96,9 +96,11 @@ class TriggerComparison:
 
     def finish(self, ticked: int, fired: int) -> None:
         """Compare the counts, and check that nothing is outstanding."""
-        for name, items in (*((SOURCES[source], self.traffic.operations[source]) for source in (0, _LOCAL, _REMOTE)),
-                            ("chain", self._chains), ("posted words", self._posts), ("responses", self._responses),
-                            ("refusals of operations", self._refusals[0]), ("of firings", self._refusals[1])):
+        outstanding: list[tuple[str, deque[Any]]] = [
+            *((SOURCES[source], self.traffic.operations[source]) for source in (_STORES, _LOCAL, _REMOTE)),
+            ("chain", self._chains), ("posted words", self._posts), ("responses", self._responses),
+            ("refusals of operations", self._refusals[0]), ("refusals of firings", self._refusals[1])]
+        for name, items in outstanding:
             if items:
                 raise Mismatch(f"{len(items)} of {name} are missing at the end; the first is {items[0]}.")
         for block in range(self.config.blocks):
@@ -216,7 +218,7 @@ class TriggerComparison:
 
 
 def compare(config: TriggerConfig, *, ticks: int, seed: int, program: Program | None = None,
-            progress: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
+            progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
     """Compare the unit with its model over N random ticks, and all that comes with them.
 
     Parameters
@@ -228,7 +230,7 @@ def compare(config: TriggerConfig, *, ticks: int, seed: int, program: Program | 
     program : Program or None
         The bench, if it is not that of the unit as it is.
     progress : callable or None
-        Receives ``(done, total, note)``.
+        Receives the ticks and the firings so far.
 
     Returns
     -------
@@ -255,7 +257,7 @@ def compare(config: TriggerConfig, *, ticks: int, seed: int, program: Program | 
                 for event in bench.events():
                     comparison.apply(event)
                 if progress:
-                    progress(traffic.ticks, ticks, f"{comparison.model.fired:,} firings")
+                    progress(traffic.ticks, comparison.model.fired)
             bench.set_rates(Rates())
             for least in (1, 0):
                 cycles += bench.run(_LIMIT * 10 if least else _DRAIN, least)

@@ -38,7 +38,7 @@ class ProbedTriggers(wiring.Component):
 
     def __init__(self, config: TriggerConfig) -> None:
         self.config = config
-        self.unit = unit = TriggerUnit(config, addr_width=12 + (config.pages + 2 * config.blocks - 1).bit_length())
+        self.unit = unit = TriggerUnit(config)
         bus = unit.bus.signature.members
         super().__init__({
             **{pin: bus[pin].flow(bus[pin].shape) for pin in (

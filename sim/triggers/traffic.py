@@ -6,7 +6,7 @@ A plan of each counter, which follows the stimulus and not the hardware, makes m
 
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,9 +89,10 @@ class TriggerTraffic:
         for block in range(self.config.blocks):
             yield self._pages(block, 0)
 
-    def settings(self, cycles: int) -> list[Row]:
+    def settings(self, cycles: int) -> Sequence[Row]:
         """Resets, pages and reads at random moments within about ``cycles``."""
-        rng, rows = self.rng, []
+        rng = self.rng
+        rows: list[Row] = []
         for _ in range(rng.choice((0, 0, 0, 1, 2, 8))):
             wait, choice = rng.randrange(1 + cycles // 4) << 32, rng.random()
             block = rng.randrange(self.config.blocks)
@@ -106,11 +107,11 @@ class TriggerTraffic:
                 for _ in range(rng.choice((1, 1, 3))):
                     rows.append((Stimulus.SELECT, rng.randrange(self.config.counters) | wait, 0, 0))
                     wait = rng.randrange(6) << 32
-        return [(int(kind), *others) for kind, *others in rows]     # type: ignore[misc]    # four numbers each
+        return rows
 
     def _pages(self, block: int, wait: int) -> Row:
         mask = sum((self.rng.random() < 0.85) << page for page in range(self.config.pages))
-        return int(Stimulus.PAGES), block | wait, mask & _MASK, mask >> 64
+        return Stimulus.PAGES, block | wait, mask & _MASK, mask >> 64
 
     def items(self, count: int) -> Iterator[Row]:
         """Bursts and ticks, ``count`` in total."""
@@ -169,7 +170,7 @@ class TriggerTraffic:
         payload = (tick.counter | block << 6 | tick.any << bits | tick.generation << bits + 1
                    | tick.value << bits + 17 | bool(malformed) << bits + 37)
         self.operations[_LOCAL + port].append(Operation(block, -1, word, 0xFF))
-        return int(Stimulus.TICK), port, payload, 0
+        return Stimulus.TICK, port, payload, 0
 
     def _tick_burst(self, block: int) -> Iterator[Row]:
         rng = self.rng
@@ -177,11 +178,11 @@ class TriggerTraffic:
         for _ in range(self._length()):
             low = self._tick(block) if rng.random() < 0.8 else 0
             high = self._tick(block) if rng.random() < 0.5 else 0
-            strobes = 0xFFFF if rng.random() < 0.6 else rng.choice((0x00FF, 0xFF00, 0, rng.getrandbits(16)))
+            strobes = 0xFFFF if rng.random() < 0.8 else rng.choice((0x00FF, 0xFF00, 0x00FF, 0, rng.getrandbits(16)))
             beats.append((low | high << 64, strobes))
             words = halves(low | high << 64, strobes)
             operations.append([Operation(block, -1, word, enabled) for word, enabled in words])
-        yield from self._burst(self.config.tick_page(block), rng.randrange(PAGE_BYTES // _WORD - len(beats) + 1),
+        yield from self._burst(block, rng.randrange(PAGE_BYTES // _WORD - len(beats) + 1),
                                beats, operations)
 
     # -- Preparation.
@@ -190,7 +191,7 @@ class TriggerTraffic:
         """Words and the arm word in one burst or in three, the arm word alone, or a random field."""
         rng = self.rng
         choice = rng.random()
-        if choice < 0.1:
+        if choice < 0.04:
             fields = [(rng.randrange(PAGE_BYTES // _WORD), rng.getrandbits(128))]
         else:
             page, slot = self._page(block), index * SLOT_BYTES // _WORD
@@ -214,7 +215,7 @@ class TriggerTraffic:
                  for word in words]
         operations = [[Operation(block, (first + number) * _WORD, data, strobes)] if strobes else []
                       for number, (data, strobes) in enumerate(beats)]
-        yield from self._burst(self.config.preparation_page(block), first, beats, operations)
+        yield from self._burst(self.config.blocks + block, first, beats, operations)
 
     def _page(self, block: int) -> int:
         rng, config = self.rng, self.config
@@ -242,7 +243,7 @@ class TriggerTraffic:
         rng, plan = self.rng, self._plans[block][index]
         mode = rng.choices(list(Mode), (5, 35, 40, 20))[0]
         choice = rng.random()
-        threshold = (1 if choice < 0.2 else rng.randrange(2, 9) if choice < 0.8 else rng.randrange(1, 1 << 20)
+        threshold = (1 if choice < 0.4 else rng.randrange(2, 9) if choice < 0.8 else rng.randrange(1, 1 << 20)
                      if choice < 0.92 else (1 << 32) - 1 - rng.randrange(3) if choice < 0.95 else rng.getrandbits(32)
                      if choice < 0.98 else 0)
         generation = rng.choice((0, 0xFFFF, 0xFFFE, rng.getrandbits(16)))
@@ -265,7 +266,7 @@ class TriggerTraffic:
         expected = [one for words in operations for one in words or [Operation(0, -1, 0, 0)]]
         expected[-1] = expected[-1]._replace(response=number)
         self.operations[0].extend(expected)
-        yield int(Stimulus.ADDRESS), number | len(beats) - 1 << 16 | address << 32, 0, 0
+        yield Stimulus.ADDRESS, number | len(beats) - 1 << 16 | address << 32, 0, 0
         for position, (data, strobes) in enumerate(beats):
             last = position == len(beats) - 1
-            yield int(Stimulus.BEAT), strobes | last << 16, data & _MASK, data >> 64
+            yield Stimulus.BEAT, strobes | last << 16, data & _MASK, data >> 64
