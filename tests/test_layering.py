@@ -22,7 +22,7 @@ LAYERS = {
     "hw.triggers": _CORE,
     "hw.endpoint": {*_CORE, "hw.ace", "hw.dma_engine", "hw.triggers"},
     "hw.pcie": _CORE,
-    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"},
+    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie", "hw.triggers"},
     "hw": _HARDWARE,
     "dmace": {*_HARDWARE, "sim.verilator"},
     "sim.verilator": {"hw"},
@@ -77,11 +77,12 @@ SHARED = {
     "hw.ace.model": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats"},
     "hw.triggers.config": {"hw.common.sizes"},
     "hw.triggers.words": {"hw.common.words", "hw.triggers.config"},
-    "hw.triggers.model": {"hw.triggers.config", "hw.triggers.words"},
+    "hw.triggers.model": {"hw.common.sizes", "hw.common.words", "hw.triggers.config", "hw.triggers.words"},
     "hw.endpoint.config": {"hw.ace.config", "hw.common.sizes", "hw.dma_engine.config", "hw.triggers.config"},
     "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs",
                               "hw.triggers.config"},
-    "hw.endpoint.header": {"hw.common.sizes", "hw.endpoint.config", "hw.endpoint.registers", "hw.regs"},
+    "hw.endpoint.header": {"hw.common.c_header", "hw.common.sizes", "hw.dma_engine.words", "hw.endpoint.config",
+                           "hw.endpoint.registers", "hw.regs", "hw.triggers.config", "hw.triggers.words"},
 }
 TOPS = ("dmace", "hw", "sim", "fpga")
 

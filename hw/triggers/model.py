@@ -194,10 +194,9 @@ class TriggerModel:
         self._refuse(firing.block, firing.counter, Refusal.QUEUE)
 
     def begin_reset(self, block: int) -> None:
-        """Discard all counts and pending firings of a block, but not the words; refuse its operations until
-        :meth:`end_reset`."""
+        """Discard all counts, words and pending firings of a block; refuse its operations until :meth:`end_reset`."""
         self.resetting[block] = True
-        self._counters[block] = [_Counter(words=counter.words) for counter in self._counters[block]]
+        self._counters[block] = [_Counter() for _ in range(COUNTERS_PER_BLOCK)]
         self._queues[block].clear()
 
     def end_reset(self, block: int) -> None:

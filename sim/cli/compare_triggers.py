@@ -63,7 +63,7 @@ def _show(result: Row) -> None:
 
     section({name: result[name] for name in ("ticks", "firings", "cycles")})
     section({f"verdict {name}": number for name, number in sorted(result["codes"].items())})
-    section({name: result[name] for name in ("resets", "pages", "reads", "unreported", "mismatches")})
+    section({name: result[name] for name in ("resets", "pages", "reads", "mismatches")})
     console.print(table)
     for sentence in result["first_mismatches"]:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -26,7 +26,7 @@ enum Stimulus { kAddress, kBeat, kTick, kPages, kReset, kSelect };
 
 // Detail of a verdict: source, code from bit 8, counter from bit 16; its data is the row that was read. Of words: page,
 // refused from bit 8, posted to the wrong engine from bit 9. Of responses and of ports: ID or port, code from bit 8. Of
-// refusals: block, counter from bit 8, code from bit 16.
+// refusals: block, counter from bit 8, code from bit 16; their data is the number in this cycle.
 enum Event { kVerdict, kLeft, kBusy, kNewPages, kSelected, kPosted, kResponse, kPort, kRefusal, kRow, kOverflow };
 
 // Probabilities of a transfer or of an event per cycle, but for `delay`: cycles until a word changes `free`.
@@ -170,8 +170,8 @@ private:
         if (top.bvalid && top.bready) events.push_back({kResponse, top.bid | static_cast<uint64_t>(top.bresp) << 8, 0, 0});
         if (top.local_verdict) events.push_back({kPort, static_cast<uint64_t>(top.local_code) << 8, 0, 0});
         if (top.remote_verdict) events.push_back({kPort, 1 | static_cast<uint64_t>(top.remote_code) << 8, 0, 0});
-        if (top.refusal) {
-            events.push_back({kRefusal, top.refusal_block | top.refusal_index << 8 | top.refusal_code << 16, 0, 0});
+        if (top.refusal || top.refused) {
+            events.push_back({kRefusal, top.refusal_block | top.refusal_index << 8 | top.refusal_code << 16, top.refused, 0});
         }
         if (top.row_valid && !row_valid_) events.push_back({kRow, 0, top.row, 0});
         row_valid_ = top.row_valid;

@@ -79,7 +79,7 @@ class TriggerComparison:
             code = self._next(self._ports[detail & 1], "a verdict")
             self._same(f"the verdict at port {SOURCES[_LOCAL + (detail & 1)]}", code, detail >> 8)
         elif kind == Event.REFUSAL:
-            self._reported(RefusedOperation(detail & 0xFF, detail >> 8 & 0xFF, Refusal(detail >> 16)))
+            self._reported(RefusedOperation(detail & 0xFF, detail >> 8 & 0xFF, Refusal(detail >> 16)), low)
         elif kind == Event.BUSY:
             self._resets(low)
         elif kind == Event.PAGES:
@@ -182,17 +182,13 @@ class TriggerComparison:
             self.codes[Refusal.QUEUE.name] += 1
             self._refusals[1].append(RefusedOperation(post.firing.block, post.firing.counter, Refusal.QUEUE))
 
-    def _reported(self, found: RefusedOperation) -> None:
+    def _reported(self, found: RefusedOperation, count: int) -> None:
+        """Of the refusals of an operation and of a firing in one cycle, the first is shown."""
         operations, firings = self._refusals
-        if operations and operations[0] == found:
-            operations.popleft()
-        elif found in firings:
-            # The inspection may replace refusals of firings by later ones.
-            self.counts["unreported"] += firings.index(found)
-            while firings.popleft() != found:
-                pass
-        else:
-            raise Mismatch(f"{found} was reported; the next ones are {list(operations)[:1]} and {list(firings)}.")
+        both = count == 2
+        self._same("a refusal", self._next(operations if both or operations else firings, str(found)), found)
+        if both:
+            self._next(firings, "a refusal of a firing")
 
     def _resets(self, busy: int) -> None:
         for block in range(self.config.blocks):
@@ -208,7 +204,7 @@ class TriggerComparison:
     @staticmethod
     def _next(items: deque[Any], name: str) -> Any:
         if not items:
-            raise Mismatch(f"There is {name} that is not expected.")
+            raise Mismatch(f"The unit shows {name}, which is not expected.")
         return items.popleft()
 
     @staticmethod
@@ -236,8 +232,8 @@ def compare(config: TriggerConfig, *, ticks: int, seed: int, program: Program | 
     -------
     dict
         ``ticks`` offered, ``firings``, ``cycles``, ``seconds``; ``codes``: operations and firings by their verdicts;
-        ``resets``, ``pages``, ``reads``: numbers of settings; ``unreported``: refusals of firings that were replaced
-        by later ones; ``mismatches``, 0 or 1, and ``first_mismatches``: sentences. It ends at a mismatch.
+        ``resets``, ``pages``, ``reads``: numbers of settings; ``mismatches``, 0 or 1, and ``first_mismatches``:
+        sentences. It ends at a mismatch.
     """
     rng = random.Random(seed)
     traffic = TriggerTraffic(config, rng)
@@ -268,5 +264,5 @@ def compare(config: TriggerConfig, *, ticks: int, seed: int, program: Program | 
             sentences.append(f"Before cycle {cycles:,}: {difference}")
     return {"ticks": traffic.ticks, "firings": comparison.model.fired, "cycles": cycles,
             "seconds": round(time.monotonic() - begun, 1), "codes": dict(comparison.codes),
-            **{name: comparison.counts[name] for name in ("resets", "pages", "reads", "unreported")},
+            **{name: comparison.counts[name] for name in ("resets", "pages", "reads")},
             "mismatches": len(sentences), "first_mismatches": sentences}

@@ -52,7 +52,7 @@ class ProbedTriggers(wiring.Component):
             "setting_counter": In(config.counter_bits), "setting_pages": In(128),
             "busy": Out(8), "row": Out(RowLayout.size), "row_valid": Out(1), "refusal": Out(1),
             "refusal_block": Out(8), "refusal_index": Out(8), "refusal_code": Out(8), "ticked": Out(1),
-            "fired": Out(1),
+            "fired": Out(1), "refused": Out(2),
             "done": Out(len(SOURCES)), "done_code": Out(CODE_WIDTH), "done_row": Out(RowLayout.size),
             "done_counter": Out(config.counter_bits), "left": Out(1), "left_counter": Out(config.counter_bits),
         })
@@ -97,6 +97,7 @@ class ProbedTriggers(wiring.Component):
             self.refusal.eq(status.refusal.valid), self.refusal_block.eq(status.refusal.block),
             self.refusal_index.eq(status.refusal.index), self.refusal_code.eq(status.refusal.code),
             self.ticked.eq(status.counts.ticked), self.fired.eq(status.counts.fired),
+            self.refused.eq(status.counts.refused),
         ]
         operations, firing = inner.submodules.operations, inner.submodules.table.firing
         verdicts = operations.stores.verdict, *(port.verdict for port in operations.ticks)

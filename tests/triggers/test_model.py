@@ -109,7 +109,7 @@ def test_sum(counter):
     assert counter.tick() is NONE and counter.pending == (5,)
 
 
-def test_chains_stamp_the_last_word_only(counter):
+def test_stamp_of_a_chain(counter):
     tick = TickWord.add(6, 0, generation=3).pack()
     counter.store(0, tick)
     counter.arm(Mode.SUM, page=CONFIG.tick_page(1), stamp=True)
@@ -208,8 +208,8 @@ def test_reset(counter):
     assert counter.model.tick(1, 1 << 7) is MALFORMED
     counter.model.end_reset(1)
     assert counter.tick() is IDLE
-    assert counter.arm(Mode.ONCE, 1) is NONE and counter.tick() is NONE
-    assert counter.model.post(1).words == (FIRST,)
+    assert counter.arm(Mode.ONCE, 1, pair=True) is NONE and counter.tick() is NONE
+    assert counter.model.post(1).words == (0, 0)
 
 
 def test_blocks_are_independent(counter):
