@@ -1,9 +1,11 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Formal proofs of the table of counters, for a counter that the solver chooses, and every sequence of operations.
+"""Formal proofs of the table of counters and of its queues, for every sequence of operations.
 
-The table is proved by induction, without a bound. Its queue is a set that the solver takes counters from in any order;
-for the real queues, the same properties are checked within a number of cycles.
+The table is proved by induction, without a bound, for a counter that the solver chooses: if only queued counters leave,
+it fires at its threshold, once, and is queued only while it is not queued. The queues are proved within a number of
+cycles, with few counters: if only counters that are not queued become due, only queued counters leave, and no queue
+overflows.
 """
 
 import pytest
@@ -11,9 +13,10 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Format, Module, Mux,
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
+import hw.triggers.pending
 import hw.triggers.table
 from hw.common.table import Table
-from hw.triggers.config import INDEX_WIDTH, MOST_DUE, TriggerConfig
+from hw.triggers.config import COUNTERS_PER_BLOCK, INDEX_WIDTH, MOST_DUE, TriggerConfig
 from hw.triggers.layouts import ArmLayout, OpKind, op_layout
 from hw.triggers.pending import PendingFirings
 from hw.triggers.table import TriggerTable
@@ -23,6 +26,8 @@ from tests.harness.formal import ProofFailed, prove
 pytestmark = [pytest.mark.formal, pytest.mark.long]
 
 CONFIG = TriggerConfig(blocks=2, dma_pages=1, ace_pages=1)
+FEW = 2
+"""Counters of a block, for the proof of the queues."""
 
 
 class _Shown(Table):
@@ -37,18 +42,15 @@ class Counter(wiring.Component):
 
     Parameters
     ----------
-    queued : bool
-        With ``PendingFirings``; else the solver decides when a queued counter leaves.
     flaw : str
         Breaks an assumption or a property, to show that the proof sees it.
     """
 
-    def __init__(self, *, queued=False, flaw=""):
-        self.queued, self.flaw = queued, flaw
+    def __init__(self, *, flaw=""):
+        self.flaw = flaw
         super().__init__({
             "watched": In(CONFIG.counter_bits), "op_valid": In(1), "op": In(op_layout(CONFIG)),
             "resetting": In(CONFIG.blocks), "leave": In(1), "leave_counter": In(CONFIG.counter_bits),
-            "ready": In(1), "allowed": In(CONFIG.blocks), "free": In(CONFIG.blocks),
         })
 
     def elaborate(self, platform):
@@ -94,17 +96,7 @@ class Counter(wiring.Component):
                        | (arm.mode == Mode.SUM)),
             ]
         self.uncleared, self.cleared = uncleared, was & ~uncleared
-        if self.queued:
-            m.submodules.pending = pending = PendingFirings(CONFIG)
-            m.d.comb += [
-                pending.due.valid.eq(table.due.valid), pending.due.block.eq(table.due.block),
-                pending.due.payload.eq(table.due.payload), pending.resetting.eq(self.resetting),
-                pending.pages.allowed.eq(self.allowed), pending.pages.free.eq(self.free), pending.ready.eq(self.ready),
-                pending.requeue.eq(table.requeue), table.leave.valid.eq(pending.leave.valid),
-                table.leave.counter.eq(pending.leave.counter), table.leave.allowed.eq(pending.leave.allowed),
-            ]
-        else:
-            m.d.comb += [table.leave.valid.eq(self.leave), table.leave.counter.eq(self.leave_counter)]
+        m.d.comb += [table.leave.valid.eq(self.leave), table.leave.counter.eq(self.leave_counter)]
 
     def _count(self, m, table, row, settings, parts):
         op, arm, counter = self.op, data.View(ArmLayout, self.op.word), self.watched
@@ -142,7 +134,7 @@ class Counter(wiring.Component):
             m.d.sync += queued.eq(0)
         with m.If(accepted & (op.kind == OpKind.CLEAR)):
             m.d.sync += [mode.eq(Mode.DISARM), due.eq(0)]
-        if not self.queued and self.flaw != "queue":
+        if self.flaw != "queue":
             m.d.comb += Assume(~leaves | (queued & ~resetting))
 
         # -- The row shows the count.
@@ -166,7 +158,8 @@ class Counter(wiring.Component):
             m.d.comb += Assert(settings.threshold == threshold, Format("the threshold is not that of the arm word"))
             for age in range(MOST_DUE):
                 with m.If(age < due):
-                    m.d.comb += Assert(numbers[age] == (generation - due + age)[:16], Format("numbers are not in order"))
+                    m.d.comb += Assert(numbers[age] == (generation - due + age)[:16],
+                                       Format("numbers are not in order"))
         with m.If((mode == Mode.DISARM) & (due != 0)):
             m.d.comb += [Assert(due == 1, Format("ONCE fires once")), Assert(row.generation == numbers[0])]
 
@@ -174,7 +167,7 @@ class Counter(wiring.Component):
         queues = table.due.valid & (Cat(table.due.payload.index, table.due.block) == counter)
         m.d.comb += [
             Assert(queues == (fires & (due == 0)), Format("not queued at the threshold")),
-            Assert(~queues | (~queued & ~resetting & (mode != Mode.DISARM)), Format("queued while it is queued or idle")),
+            Assert(~queues | (~queued & ~resetting & (mode != Mode.DISARM)), Format("queued while queued or idle")),
             Assert(~leaves | (queued & (due != 0) & ~resetting), Format("a firing left that was not pending")),
             Assert(~leaves | ~table.requeue | (due > 1), Format("queued again without a firing")),
         ]
@@ -219,6 +212,57 @@ class Counter(wiring.Component):
         m.d.comb += [Cover(leaves & (due == 2)), Cover(reset & ticks & (mode == Mode.SUM) & (due == 0))]
 
 
+class Queued(wiring.Component):
+    """``PendingFirings`` with few counters in each block, and the set of those that are queued.
+
+    ``flaw``: counters may become due while they are queued.
+    """
+
+    def __init__(self, *, flaw=False):
+        self.flaw = flaw
+        super().__init__({
+            "due": In(1), "due_block": In(CONFIG.block_bits), "due_index": In(range(FEW)),
+            "resetting": In(CONFIG.blocks), "ready": In(1), "requeue": In(1),
+            "allowed": In(CONFIG.blocks), "free": In(CONFIG.blocks),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        dut = PendingFirings(CONFIG)
+        hw.triggers.pending.COUNTERS_PER_BLOCK = FEW
+        try:
+            m.submodules.dut = parts = dut.elaborate(platform)
+        finally:
+            hw.triggers.pending.COUNTERS_PER_BLOCK = COUNTERS_PER_BLOCK
+        leave = dut.leave
+        block, index = leave.counter[INDEX_WIDTH:], leave.counter[:INDEX_WIDTH]
+        m.d.comb += [
+            dut.due.valid.eq(self.due), dut.due.block.eq(self.due_block), dut.due.payload.index.eq(self.due_index),
+            dut.resetting.eq(self.resetting), dut.pages.allowed.eq(self.allowed), dut.pages.free.eq(self.free),
+            dut.ready.eq(self.ready), dut.requeue.eq(self.requeue),
+            Assume(~self.due | ~leave.valid), Assume(~self.due | ~self.resetting.bit_select(self.due_block, 1)),
+            Assume(self.due_index < FEW),
+            Assert(~leave.valid | ~self.resetting.bit_select(block, 1), Format("a firing left in a reset")),
+            Assert(~leave.valid | (index < FEW), Format("a firing of no counter left")),
+        ]
+        for number in range(CONFIG.blocks):
+            inside = [Signal(name=f"inside_{number}_{position}") for position in range(FEW)]
+            queue = parts.submodules[f"queue_{number}"]
+            for position, queued in enumerate(inside):
+                due = self.due & (self.due_block == number) & (self.due_index == position)
+                leaves = leave.valid & (block == number) & (index == position)
+                if not self.flaw:
+                    m.d.comb += Assume(~due | ~queued)
+                m.d.comb += Assert(~leaves | queued, Format("a firing left that was not queued"))
+                m.d.sync += queued.eq((queued | due) & ~(leaves & ~self.requeue) & ~self.resetting[number])
+            m.d.comb += [
+                Assert(queue.level == sum(inside), Format("a queue does not hold the queued counters")),
+                Assert(~queue.i.valid | queue.i.ready, Format("a queue overflows")),
+                Cover(Cat(inside).all() & leave.valid & self.requeue & (block == number)),
+            ]
+        return m
+
+
 def test_table():
     prove(Counter(), name="trigger-table", depth=2, mode="prove")
 
@@ -227,8 +271,17 @@ def test_table_reaches_everything():
     prove(Counter(), name="trigger-table-cover", depth=8, mode="cover")
 
 
-def test_table_with_queues():
-    prove(Counter(queued=True), name="trigger-queued", depth=8)
+def test_queues():
+    prove(Queued(), name="trigger-queues", depth=7)
+
+
+def test_queues_are_full_at_times():
+    prove(Queued(), name="trigger-queues-cover", depth=5, mode="cover")
+
+
+def test_queues_are_not_vacuous():
+    with pytest.raises(ProofFailed, match="Assert failed"):
+        prove(Queued(flaw=True), name="trigger-queues-flaw", depth=4)
 
 
 @pytest.mark.parametrize("flaw", ["queue", "threshold"])
