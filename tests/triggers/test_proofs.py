@@ -271,8 +271,9 @@ def test_table_reaches_everything():
     prove(Counter(), name="trigger-table-cover", depth=8, mode="cover")
 
 
-def test_queues():
-    prove(Queued(), name="trigger-queues", depth=7)
+@pytest.mark.parametrize("depth", [6, pytest.param(9, marks=pytest.mark.soak)])
+def test_queues(depth):
+    prove(Queued(), name=f"trigger-queues-{depth}", depth=depth)
 
 
 def test_queues_are_full_at_times():
