@@ -172,7 +172,9 @@ class TriggerModel:
         return bool(self.pages[block] >> page & 1)
 
     def post(self, block: int) -> Firing:
-        """The oldest pending firing of a block leaves its counter. Raises IndexError if there is none."""
+        """The oldest pending firing of a block leaves its counter. Raises :class:`ValueError` if there is none."""
+        if not self._queues[block]:
+            raise ValueError(f"Block {block} has no pending firing")
         index = self._queues[block].popleft()
         counter = self._counters[block][index]
         number = counter.pending.pop(0)

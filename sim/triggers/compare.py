@@ -183,7 +183,7 @@ class TriggerComparison:
             self._refusals[1].append(RefusedOperation(post.firing.block, post.firing.counter, Refusal.QUEUE))
 
     def _reported(self, found: RefusedOperation, count: int) -> None:
-        """Of the refusals of an operation and of a firing in one cycle, the first is shown."""
+        """If an operation and a firing are refused in one cycle, the operation is shown."""
         operations, firings = self._refusals
         both = count == 2
         self._same("a refusal", self._next(operations if both or operations else firings, str(found)), found)

@@ -74,7 +74,7 @@ class _Bench(CellBench):
                 self.offered[source] = False
 
     def _check_verdicts(self):
-        """Of the operation that was taken a cycle before."""
+        """The verdict on the operation that was taken a cycle before, if any, and no other."""
         ctx, dut = self.ctx, self.dut
         shown = [port.verdict.valid for port in self.ports[:4]] + [dut.cleared, dut.done_read]
         sources = [source for source, valid in enumerate(shown) if ctx.get(valid)]

@@ -225,6 +225,15 @@ def test_throughput(pair, page, cycles):
     _run(body)
 
 
+def test_an_empty_chain_does_not_wait():
+    """Halves of 0 are no ticks: they need no transfer."""
+    async def body(bench):
+        left = [await bench.cycle(leave=(70, CONFIG.tick_page(1), 1, 0, 0)) for _ in range(6)]
+        assert left == [True, False, False, False, False, True]
+
+    _run(body, rates=(1.0, 0.0, 0.0))
+
+
 @pytest.mark.parametrize("number", [0, 1, 0xFFFF, (1 << 32) - 1])
 def test_stamp(number):
     """It replaces all of bits 63:28, and nothing else, of the last word only."""

@@ -98,13 +98,16 @@ def test_a_firing_that_is_posted_prolongs_the_reset():
     _run(body)
 
 
-def test_a_command_in_any_cycle_of_a_reset():
+@pytest.mark.parametrize("other", [0, 1, 2])
+def test_a_command_in_any_cycle_of_a_reset(other):
+    """For the same block, and for blocks before and after it."""
     async def body(bench):
+        await bench.drain()
         for wait in (0, 1, 2, 60, 62, 63, 64, 65, 66, 67, 68, 70, 90):
-            await bench.drain()
             await bench.cycle(reset=1)
             for _ in range(wait):
                 await bench.cycle()
-            await bench.cycle(reset=1)
+            await bench.cycle(reset=other)
+            await bench.drain()
 
     _run(body)
