@@ -32,7 +32,7 @@ class Mismatch(Exception):
 
 
 class _Post(NamedTuple):
-    """A word that is to be posted; ``firing`` has no further one if ``last``."""
+    """A word that is to be posted."""
 
     page: int
     word: int
@@ -162,7 +162,6 @@ class TriggerComparison:
         if not queued or queued[0] != index:
             raise Mismatch(f"A firing of counter {index} of block {block} left, but the queue is {queued}.")
         firing = self.model.post(block)
-        self.counts["stamps" if firing.number >= 1 << 20 else "firings"] += 1
         if firing.refusal is not Refusal.NONE:
             self._refusals[1].append(RefusedOperation(block, index, firing.refusal))
             self.codes[firing.refusal.name] += 1

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from hw.triggers.config import TriggerConfig
 from sim.triggers.probed import ProbedTriggers
+from sim.verilator.build import Status
 from sim.verilator.design import Design
 from sim.verilator.program import Program, build_program
 
@@ -146,7 +147,7 @@ class TriggerBench:
         return zip(numbers, numbers, numbers, numbers, strict=True)
 
 
-def build_bench(config: TriggerConfig, *, status: Any = None) -> Program:
+def build_bench(config: TriggerConfig, *, status: Status | None = None) -> Program:
     """Build the bench of ``TriggerUnit(config)`` unless that was done before."""
     here = Path(__file__).parent
     return build_program(Design(ProbedTriggers, config), name="trigger_bench", main=here / "bench.cpp",

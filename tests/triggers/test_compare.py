@@ -36,7 +36,7 @@ def test_long(config, ticks, seed):
     assert set(result["codes"]) == REACHED
 
 
-def _stamps_every_word(self, block, *, post=TriggerModel.post):
+def _changes_words(self, block, *, post=TriggerModel.post):
     firing = post(self, block)
     return firing._replace(words=tuple(word ^ 1 << 28 for word in firing.words))
 
@@ -58,8 +58,8 @@ def _counts_refused(self, *arguments, tick=TriggerModel.tick):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(("method", "changed", "sentence"), [
-    ("post", _stamps_every_word, "Difference in a word of Firing"),
-    ("post", _posts_twice, "Difference in a word of Firing"),
+    ("post", _changes_words, "Difference in a word of Firing|The verdict on Operation"),
+    ("post", _posts_twice, "Difference in a word of Firing|The verdict on Operation|The unit shows"),
     ("tick", _accepts_overflow, "The verdict on Operation"),
     ("tick", _counts_refused, "Difference in the number of ticks"),
     ("begin_reset", lambda self, block: None, "Difference in|A firing of counter|The verdict on")])
@@ -99,7 +99,7 @@ def test_cli(seed, tmp_path, capsys):
 def test_cli_reports_a_difference(monkeypatch, capsys):
     monkeypatch.setattr(TriggerModel, "post", _posts_twice)
     assert main(["compare", "triggers", "--ticks", "5000"]) == 1
-    assert "Difference in a word of Firing" in capsys.readouterr().out.replace("\n", " ")
+    assert "Before cycle" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [

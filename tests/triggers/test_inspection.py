@@ -80,7 +80,7 @@ class _Bench(CellBench):
 @pytest.mark.parametrize(("rate", "selects"), [(1.0, 0.02), (0.3, 0.2), (0.5, 0.9), (0.1, 0.03)])
 def test_random(rate, selects, seed):
     async def body(bench):
-        for _ in range(1500):
+        for _ in range(1000):
             await bench.cycle(select=bench.rng.randrange(CONFIG.counters) if bench.chance(selects) else None)
 
     dut = TriggerInspection(CONFIG)

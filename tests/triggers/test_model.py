@@ -54,7 +54,7 @@ def test_once(counter):
     assert (firing.page, firing.words, firing.number, firing.refusal) == (4, (FIRST,), 7, NONE)
     assert counter.pending == () and counter.model.queued(0) == ()
     assert (counter.model.ticked, counter.model.fired, counter.model.refused) == (2, 1, 1)
-    with pytest.raises(ValueError, match="^Block 1 has no pending firing$"):
+    with pytest.raises(ValueError, match=r"^Block 1 has no pending firing$"):
         counter.model.post(1)
 
 

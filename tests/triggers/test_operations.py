@@ -116,7 +116,7 @@ def _run(body, *, seed=0, rates=(1.0,) * 6, ready=1.0):
 def test_random(rates, ready, seed):
     async def body(bench):
         for source in range(len(NAMES)):
-            for _ in range(150):
+            for _ in range(70):
                 bench.offer(source)
 
     seen = _run(body, seed=f"{seed} {rates}", rates=rates, ready=ready)

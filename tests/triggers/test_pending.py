@@ -81,7 +81,7 @@ def _run(body, seed=0):
 def test_random(ready, free, seed):
     async def body(bench):
         rng = bench.rng
-        for _ in range(2000):
+        for _ in range(1000):
             block = rng.randrange(CONFIG.blocks)
             index = rng.randrange(COUNTERS_PER_BLOCK)
             due = (block, index, rng.randrange(256)) if bench.chance(0.6) else None
@@ -91,7 +91,7 @@ def test_random(ready, free, seed):
                 due=due, ready=bench.chance(ready), requeue=bench.chance(0.3),
                 free=sum(bench.chance(free) << number for number in range(CONFIG.blocks)),
                 allowed=sum(bench.chance(0.9) << number for number in range(CONFIG.blocks)),
-                resetting=1 << rng.randrange(CONFIG.blocks) if bench.chance(0.02) else 0)
+                resetting=1 << rng.randrange(CONFIG.blocks) if bench.chance(0.03) else 0)
 
     seen = _run(body, f"{seed} {ready} {free}")
     assert all(seen[name] for name in ("leave", "requeue", "refused", "due", "discarded"))

@@ -172,7 +172,7 @@ def test_random(rates, seed):
         for block in range(CONFIG.blocks):
             await bench.cycle(pages=(block, rng.getrandbits(5) | 1 << block))
         leave = None
-        for _ in range(1500):
+        for _ in range(800):
             if leave is None and bench.chance(0.8):
                 counter = rng.randrange(CONFIG.counters)
                 page = rng.choice((*range(8), CONFIG.tick_page(counter // 64), rng.randrange(256)))

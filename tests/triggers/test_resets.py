@@ -68,7 +68,7 @@ def _run(body, *, seed=0, ready=1.0):
 @pytest.mark.parametrize("ready", [1.0, 0.4])
 def test_random(ready, seed):
     async def body(bench):
-        for _ in range(2500):
+        for _ in range(2000):
             await bench.cycle(reset=bench.rng.randrange(CONFIG.blocks) if bench.chance(0.01) else None)
 
     seen = _run(body, seed=f"{seed} {ready}", ready=ready)

@@ -169,7 +169,7 @@ def _beat(rng, prepares):
 def test_random(rates, seed):
     async def body(bench):
         rng = bench.rng
-        for _ in range(100):
+        for _ in range(200):
             page, length = rng.randrange(2 * CONFIG.blocks), rng.choice((1, 1, 1, 2, 4, 12))
             bench.send(page, rng.choice((0, 256 - length, rng.randrange(257 - length))),
                        [_beat(rng, page >= CONFIG.blocks) for _ in range(length)])

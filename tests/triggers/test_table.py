@@ -144,12 +144,12 @@ def test_random(leaves, seed):
 
     async def body(bench):
         rng = bench.rng
-        for _ in range(2500):
+        for _ in range(3000):
             blocks = [block for block in range(2) if bench.model.queued(block)]
             if blocks and bench.chance(leaves):
                 await bench.leave(rng.choice(blocks), stalls=bench.chance(0.8))
                 continue
-            if bench.chance(0.004):
+            if bench.chance(0.003):
                 block = rng.randrange(2)
                 await bench.reset(block)
                 for _ in range(20):
