@@ -271,7 +271,7 @@ def test_table_reaches_everything():
     prove(Counter(), name="trigger-table-cover", depth=8, mode="cover")
 
 
-@pytest.mark.parametrize("depth", [6, pytest.param(9, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("depth", [6, pytest.param(8, marks=pytest.mark.soak)])
 def test_queues(depth):
     prove(Queued(), name=f"trigger-queues-{depth}", depth=depth)
 
