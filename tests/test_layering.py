@@ -37,7 +37,8 @@ LAYERS = {
     "sim.triggers": {*_HARDWARE, "sim.cpp", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
-    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",
+    "sim.cache": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
+    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",
                 "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
