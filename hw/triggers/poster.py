@@ -85,7 +85,8 @@ class TriggerPoster(wiring.Component):
         firing, allowed, second, upper = Signal(self.firing.payload.shape()), Signal(), Signal(), Signal()
         held, busy, now = Signal(), Signal(), Signal(self.firing.payload.shape())
         number, offers, fresh = Signal(THRESHOLD_WIDTH), Signal(), self.firing.payload
-        m.d.sync += number.eq(Mux(fresh.sum, -fresh.base, (fresh.base - fresh.behind)[:GENERATION_WIDTH]))
+        with m.If(self.firing.valid):
+            m.d.sync += number.eq(Mux(fresh.sum, -fresh.base, (fresh.base - fresh.behind)[:GENERATION_WIDTH]))
         last, taken, ends = Signal(), Signal(), Signal()
         m.d.sync += [held.eq(busy & ~ends), firing.eq(now)]
         with m.If(self.leave.valid):

@@ -20,34 +20,39 @@ class _Bench(CellBench):
         super().__init__(ctx, rng)
         self.dut = dut
         self.queues = [deque() for _ in range(CONFIG.blocks)]
+        # Looked up in the previous cycle.
+        self.eligible, self.allowed = [False] * CONFIG.blocks, [False] * CONFIG.blocks
         self.served = []
 
     async def cycle(self, *, due=None, ready=True, requeue=False, free=-1, allowed=-1, resetting=0):
         """``due``: block, index and page of a counter that is queued unless a firing leaves. Returns the block and the
         counter that leaves."""
         ctx, dut = self.ctx, self.dut
-        mask = (1 << CONFIG.blocks) - 1
-        for signal, value in ((dut.ready, ready), (dut.pages.free, free & mask), (dut.pages.allowed, allowed & mask),
-                              (dut.resetting, resetting), (dut.requeue, requeue)):
+        for signal, value in ((dut.ready, ready), (dut.resetting, resetting), (dut.requeue, requeue)):
             ctx.set(signal, value)
-        able = [block for block, queue in enumerate(self.queues)
-                if queue and not resetting >> block & 1 and (free >> block & 1 or not allowed >> block & 1)]
+        for number, look_up in enumerate(dut.pages):
+            block = number if number < CONFIG.blocks else due[0] if due else 0
+            ctx.set(look_up.free, free >> block & 1)
+            ctx.set(look_up.allowed, allowed >> block & 1)
+        able = [block for block in range(CONFIG.blocks) if self.eligible[block] and not resetting >> block & 1]
         for block, queue in enumerate(self.queues):
+            assert ctx.get(dut.pages[block].block) == block
             if queue:
-                assert ctx.get(dut.pages.page[block]) == queue[0][1]
+                assert ctx.get(dut.pages[block].page) == queue[0][1]
+        empty = [not queue for queue in self.queues]
         leaves = ctx.get(dut.leave.valid)
         assert leaves == (bool(able) and bool(ready))
         left = None
         if leaves:
             block, index = divmod(ctx.get(dut.leave.counter), COUNTERS_PER_BLOCK)
             assert block in able and index == self.queues[block][0][0]
-            assert ctx.get(dut.leave.allowed) == allowed >> block & 1
+            assert ctx.get(dut.leave.allowed) == self.allowed[block]
             oldest = self.queues[block].popleft()
             if requeue:
                 self.queues[block].append(oldest)
             self.served.append(block)
             left = block, index
-            self.seen["requeue" if requeue else "leave" if allowed >> block & 1 else "refused"] += 1
+            self.seen["requeue" if requeue else "leave" if self.allowed[block] else "refused"] += 1
         # The table queues a counter only in a cycle in which no firing leaves.
         valid = due is not None and not leaves
         ctx.set(dut.due.valid, valid)
@@ -56,11 +61,16 @@ class _Bench(CellBench):
             ctx.set(dut.due.block, block)
             ctx.set(dut.due.payload.index, index)
             ctx.set(dut.due.payload.page, page)
+            assert (ctx.get(dut.pages[-1].block), ctx.get(dut.pages[-1].page)) == (block, page)
             if not resetting >> block & 1:
                 self.queues[block].append((index, page))
             self.seen["due"] += 1
         await ctx.tick()
         for block in range(CONFIG.blocks):
+            enters = valid and due[0] == block if empty[block] else (left is None or left[0] != block)
+            able_next = free >> block & 1 or not allowed >> block & 1
+            self.eligible[block] = bool(enters and able_next and not resetting >> block & 1)
+            self.allowed[block] = bool(allowed >> block & 1)
             if resetting >> block & 1:
                 self.seen["discarded"] += len(self.queues[block])
                 self.queues[block].clear()
@@ -104,8 +114,13 @@ def test_all_counters_of_a_block_are_due():
             await bench.cycle(due=(1, index, 2), free=0)
         assert len(bench.queues[1]) == COUNTERS_PER_BLOCK
         await bench.cycle(due=(3, 7, 1), free=0)
+        assert await bench.cycle(free=0b1101) is None
         assert await bench.cycle(free=0b1101) == (3, 7)
-        order = [await bench.cycle(requeue=number < 2 * COUNTERS_PER_BLOCK) for number in range(3 * COUNTERS_PER_BLOCK)]
+        order = []
+        for number in range(3 * COUNTERS_PER_BLOCK):
+            # The look-up of the page takes a cycle.
+            assert await bench.cycle() is None
+            order.append(await bench.cycle(requeue=number < 2 * COUNTERS_PER_BLOCK))
         assert order == [(1, index) for index in range(COUNTERS_PER_BLOCK)] * 3
 
     _run(body)

@@ -45,8 +45,15 @@ class _Bench(CellBench):
         ctx.set(dut.settings.pages, pages[1] if pages else 0)
         ctx.set(dut.dma.free, free & 7)
         ctx.set(dut.ace.free, free >> 3 & 3)
-        for number, name in enumerate(("counter", "page", "pair", "stamp", "number")):
-            ctx.set(dut.firing.payload[name], self.firing[number] if self.firing else self.rng.getrandbits(6))
+        counter, page, pair, stamp, number = self.firing or [self.rng.getrandbits(6) for _ in range(5)]
+        fields = {"counter": counter, "page": page, "pair": pair & 1, "stamp": stamp & 1}
+        if self.rng.getrandbits(1) or number >> 16:
+            fields |= {"sum": 1, "base": -number % (1 << 32), "behind": self.rng.getrandbits(2)}
+        else:
+            behind = self.rng.getrandbits(2)
+            fields |= {"sum": 0, "base": (number + behind) % (1 << 16), "behind": behind}
+        for name, value in fields.items():
+            ctx.set(dut.firing.payload[name], value)
         ctx.set(dut.firing.valid, self.firing is not None)
         self._check_pages(heads, free)
 
@@ -78,16 +85,19 @@ class _Bench(CellBench):
 
     def _check_pages(self, heads, free):
         for block, page in enumerate(heads):
-            self.ctx.set(self.dut.pages.page[block], page)
-            assert self.ctx.get(self.dut.pages.allowed[block]) == self._allowed(block, page)
-            shown = self.ctx.get(self.dut.pages.free[block])
+            # The last look-up is of any block.
+            look_up = self.dut.pages[self.rng.choice((block, -1))]
+            self.ctx.set(look_up.block, block)
+            self.ctx.set(look_up.page, page)
+            assert self.ctx.get(look_up.allowed) == self._allowed(block, page)
+            shown = self.ctx.get(look_up.free)
             if page == CONFIG.pages + block:
                 assert shown
             elif page < CONFIG.pages:
                 assert not shown or (free >> page & 1 and page not in self.posted_pages)
                 if free >> page & 1 and not shown:
                     self.seen["hidden"] += 1
-                    assert self.idle_cycles < RECENT
+                    assert self.firing or self.idle_cycles < RECENT
 
     def _expect(self, counter, page, pair, stamp, number):
         block, words = counter // 64, list(self.words[counter][:1 + pair])

@@ -194,12 +194,13 @@ class Counter(wiring.Component):
             m.d.comb += [Assert(~change, Format("two operations in one cycle")) for change in changes[1:]]
 
         # -- The number that leaves.
-        left, number = Signal(), Signal(32)
+        left, number, firing = Signal(), Signal(32), table.firing.payload
+        shown = Mux(firing.sum, (-firing.base)[:32], (firing.base - firing.behind)[:16])
         m.d.sync += [left.eq(leaves), number.eq(Mux(mode == Mode.SUM, total[:32], numbers[0]))]
         with m.If(left):
             m.d.comb += [
                 Assert(table.firing.valid & (table.firing.payload.counter == counter), Format("the firing is lost")),
-                Assert(table.firing.payload.number == number, Format("the number of the firing is wrong")),
+                Assert(shown == number, Format("the number of the firing is wrong")),
             ]
         if self.flaw == "threshold":
             m.d.comb += Assert(~(ticks & reaches))

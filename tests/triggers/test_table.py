@@ -102,8 +102,10 @@ class _Bench(CellBench):
         ctx, shown = self.ctx, self.dut.firing
         assert ctx.get(shown.valid) == (self.left is not None)
         if self.left is not None:
-            fields = (shown.payload[name] for name in ("counter", "page", "pair", "stamp", "number"))
-            assert tuple(map(ctx.get, fields)) == self.left
+            *fields, total, base, behind = (ctx.get(shown.payload[name]) for name in (
+                "counter", "page", "pair", "stamp", "sum", "base", "behind"))
+            number = -base % (1 << 32) if total else (base - behind) % (1 << 16)
+            assert (*fields, number) == self.left
         self.left = firing
         await ctx.tick()
 
