@@ -281,6 +281,7 @@ def test_ticks_cost_others_no_bandwidth(seed):
         for counter, other in ((1, 2), (2, 1)):
             _arm(cluster, 0, counter, [TickWord.add(other)], mode=Mode.REPEAT, threshold=1, page=page)
         for beside in (False, True):
+            cluster.write_memory(0, cluster.word_address(0), bytes(8))
             cluster.write_memory(0, RING, bytes(4096))
             cluster.write_memory(0, RING, copies.to_bytes())
             cluster.start_queue(0, 0, ring=RingLocation(base=RING, size=3))
