@@ -7,7 +7,8 @@ from typing import Any
 
 from dmace.drivers.ace import AceBus, AceDriver
 from dmace.drivers.dma import DmaDriver
-from dmace.drivers.registers import Lock, RegisterDriver
+from dmace.drivers.registers import Lock
+from dmace.drivers.triggers import TriggerDriver
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import NativeWord
 from hw.endpoint.config import MANAGERS, EndpointConfig
@@ -32,8 +33,8 @@ class Window:
         await self._bus.store(self._page + address, data, **options)
 
 
-class EndpointDriver(RegisterDriver):
-    """Drives what is the endpoint's own.
+class EndpointDriver(TriggerDriver):
+    """Drives what is the endpoint's own, trigger counters included.
 
     Parameters
     ----------
@@ -49,15 +50,14 @@ class EndpointDriver(RegisterDriver):
     """
 
     def __init__(self, bus: AceBus, config: EndpointConfig, *, lock: Lock = nullcontext) -> None:
-        super().__init__(Window(bus, WINDOWS["ENDPOINT"]), register_map(config), lock=lock)
+        super().__init__(Window(bus, WINDOWS["ENDPOINT"]), register_map(config), config.triggers, bus, lock=lock)
         self.config = config
-        self._doorbells = bus
         self.dma = DmaDriver(Window(bus, WINDOWS["DMA"]), config.dma, lock=lock)
         self.ace = AceDriver(Window(bus, WINDOWS["ACE"], config.dma.queues), config.ace, lock=lock)
 
     async def check_identity(self) -> None:
         """Raise RuntimeError unless this is an endpoint of the expected sizes, with such engines."""
-        await self._check_identity("SIZES")
+        await self._check_identity("SIZES", "TRIGGER_SIZES")
         await self.dma.check_identity()
         await self.ace.check_identity()
 
@@ -73,15 +73,32 @@ class EndpointDriver(RegisterDriver):
         await self.write("WRITE_WEIGHT", **dict.fromkeys(MANAGERS, 1) | (write or {}))
         await self.write("READ_WINDOW", beats=window)
 
-    async def define_export(self, number: int, *, base: int, length: int, ports: Iterable[int],
-                            valid: bool = True) -> None:
-        """Write an entry of the table of exported spans; ``ports``: numbers of those whose neighbours may write it."""
+    async def define_export(self, number: int, *, base: int, length: int, ports: Iterable[int], valid: bool = True,
+                            counts: tuple[int, int, int] | None = None) -> None:
+        """Write an entry of the table of exported spans.
+
+        Parameters
+        ----------
+        base : int
+            First byte, a multiple of 4096; or the address of a block's counters, of
+            :func:`hw.triggers.config.counter_address`, which neighbours then tick.
+        ports : iterable of int
+            Ports whose neighbours may write the span.
+        counts : (block, first, shift) or None
+            The bytes that neighbours put add to counter ``first + (offset >> shift)`` of a block.
+        """
         if base % PAGE_BYTES:
             raise ValueError(f"Base of an exported span must be a multiple of {PAGE_BYTES}, not {base:#x}")
+        if counts is not None:
+            block, first, shift = counts
+            self._check_counter(block, first)
         async with self._lock():
             await self._write_pair("EXPORT_BASE", base)
             await self._write_pair("EXPORT_LENGTH", length)
-            await self.write("EXPORT_ACCESS", ports=sum(1 << port for port in ports), valid=int(valid))
+            if counts is not None:
+                await self.write("EXPORT_COUNTER", first=first, block=block, shift=shift)
+            await self.write("EXPORT_ACCESS", ports=sum(1 << port for port in ports), valid=int(valid),
+                             counts=int(counts is not None))
             await self.write("EXPORT_COMMIT", export=number)
 
     async def counters(self) -> dict[str, int]:

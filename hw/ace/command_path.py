@@ -18,6 +18,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
 from hw.common.doorbell import WORD_BITS, Doorbell
+from hw.common.posts import PostPortSignature
 from hw.common.regions import RegionTable, RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
@@ -82,11 +83,15 @@ class CommandPath(wiring.Component):
     Parameters
     ----------
     config : AceConfig
+    posts : bool
+        With ``posts``.
 
     Members
     -------
     init : ``In(SweepSignature)``
     doorbells : ``In(AxiSignature)``
+    posts : ``In(PostPortSignature)``
+        Commands that other parts of an endpoint post.
     registers : ``In(CommandRegisters)``
     shape : ``Out(ShapeRead)``, program : ``Out(ProgramRead)``
     send_extents, receive_extents : ``Out(ExtentRead)``
@@ -101,10 +106,11 @@ class CommandPath(wiring.Component):
     irq : ``Out(OperationInterrupts)``
     """
 
-    def __init__(self, config: AceConfig) -> None:
-        self.config = config
+    def __init__(self, config: AceConfig, *, posts: bool = False) -> None:
+        self.config, self.has_posts = config, posts
         super().__init__({
             "init": In(SweepSignature(config)),
+            **({"posts": In(PostPortSignature(config.queues))} if posts else {}),
             "doorbells": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
                                          id_width=config.doorbell_id_width)),
             "registers": In(CommandRegisters(config)),
@@ -120,12 +126,18 @@ class CommandPath(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(doorbell=Doorbell(config), command_queues=CommandQueues(config), decoder=Decoder(config),
-                  operations=Operations(config), regions=RegionTable(config, lut_ram=config.timing.lut_ram_tables))
+        wires.add(doorbell=Doorbell(config, posts=self.has_posts), command_queues=CommandQueues(config),
+                  decoder=Decoder(config), operations=Operations(config),
+                  regions=RegionTable(config, lut_ram=config.timing.lut_ram_tables))
         wires.broadcast("self.init", "doorbell.init", "decoder.init", "operations.init", "regions.init")
 
         # -- From store to collective.
         wires.connect("self.doorbells", "doorbell.bus")
+        if self.has_posts:
+            wires.connect("self.posts", "doorbell.posts")
+            wires.connect("command_queues.vacant", "doorbell.vacant")
+        else:
+            wires.leave_open("command_queues.vacant", "only posts need it")
         wires.connect("doorbell.o", "command_queues.i")
         wires.connect("command_queues.o", "decoder.i")
         wires.connect("decoder.o", "operations.i")

@@ -118,6 +118,8 @@ class CommandQueues(wiring.Component):
     decoding : ``In(DecodingQueues)``
     o : ``Out(stream.Signature(waiting_layout))``
     lookup : ``In(QueueLookup)``
+    vacant : ``Out(queues)``
+        Queues without waiting words.
     """
 
     def __init__(self, config: AceConfig) -> None:
@@ -127,6 +129,7 @@ class CommandQueues(wiring.Component):
             "configure": In(QueueWrite(config)), "clear": In(QueueClear(config)),
             "admission": In(Admission(config)), "decoding": In(DecodingQueues(config)),
             "o": Out(stream.Signature(waiting_layout(config))), "lookup": In(QueueLookup(config)),
+            "vacant": Out(config.queues),
         })
 
     def elaborate(self, platform):
@@ -154,7 +157,7 @@ class CommandQueues(wiring.Component):
             write.data.word.eq(self.i.payload.data), write.data.whole.eq(self.i.payload.whole.all()),
             held.eq((Array(tails)[selected] - Array(heads)[selected])[:depth_bits + 1]),
             self.lookup.waiting.eq(held + self.decoding.queues.bit_select(selected, 1)),
-            self.admission.pending.eq(some | self.decoding.queues),
+            self.admission.pending.eq(some | self.decoding.queues), self.vacant.eq(~some),
         ]
         for queue in range(config.queues):
             m.d.comb += some[queue].eq(heads[queue] != tails[queue])

@@ -19,6 +19,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiLiteSignature, AxiSignature
+from hw.common.posts import PostPortSignature
 from hw.common.sweep import Sweep
 from hw.common.wiring import Wiring
 
@@ -43,6 +44,8 @@ class AceEngine(wiring.Component):
     first_chunk : int
         Number of a communicator's first chunk, the same on all ranks: simulations start shortly before the numbers
         wrap.
+    posts : bool
+        With ``posts``.
 
     Members
     -------
@@ -50,6 +53,8 @@ class AceEngine(wiring.Component):
         Registers: ``registers.register_map``.
     s_axi_db : ``In(AxiSignature)``
         Doorbells: a 4 KiB page per queue, a command in each store of 16 bytes.
+    posts : ``In(PostPortSignature)``
+        Commands that other parts of an endpoint post.
     m_axi : ``Out(AxiSignature)``
         Memory.
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
@@ -61,8 +66,8 @@ class AceEngine(wiring.Component):
     irq : ``Out(1)``
     """
 
-    def __init__(self, config: AceConfig, *, first_chunk: int = 0) -> None:
-        self.config, self.first_chunk = config, first_chunk
+    def __init__(self, config: AceConfig, *, first_chunk: int = 0, posts: bool = False) -> None:
+        self.config, self.first_chunk, self.has_posts = config, first_chunk, posts
         link, flits = stream.Signature(link_layout(config)), stream.Signature(flit_layout(config))
         super().__init__({
             "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
@@ -73,12 +78,13 @@ class AceEngine(wiring.Component):
             "link_down": Out(config.ports), "irq": Out(1),
             **({"put_tx": In(flits).array(config.ports), "put_rx": Out(flits).array(config.ports)}
                if config.link_channels > 1 else {}),
+            **({"posts": In(PostPortSignature(config.queues))} if posts else {}),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(control=Control(config), command=CommandPath(config), tables=Tables(config),
+        wires.add(control=Control(config), command=CommandPath(config, posts=self.has_posts), tables=Tables(config),
                   chunks=ChunkPath(config, first=self.first_chunk), network=Network(config),
                   supervision=Supervision(config), sweep=Sweep(config))
         wires.broadcast("sweep.init", *(f"{part}.init" for part in (
@@ -87,6 +93,8 @@ class AceEngine(wiring.Component):
         # -- Pins.
         wires.connect("self.s_axil", "control.bus")
         wires.connect("self.s_axi_db", "command.doorbells")
+        if self.has_posts:
+            wires.connect("self.posts", "command.posts")
         wires.connect("chunks.m_axi", "self.m_axi")
         wires.connect("network.tx", "self.tx")
         wires.connect("self.rx", "network.rx")

@@ -12,15 +12,13 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
+from .posts import WORD_BITS, PostPortSignature
 from .refusable import RefusableSignature
 from .sizes import EngineSizes
 from .sweep import SweepSignature
 
 __all__ = ["WORD_BITS", "Doorbell", "StoreSignature", "TailPortSignature", "TailSignature", "is_extended",
            "store_layout", "tail_layout"]
-
-WORD_BITS = 128
-
 
 def is_extended(config: EngineSizes, queue: Value) -> Value:
     """Whether a queue's number is one of an extended queue."""
@@ -76,6 +74,8 @@ class Doorbell(wiring.Component):
     Parameters
     ----------
     config : DmaConfig
+    posts : bool
+        With ``posts`` and ``vacant``.
 
     Members
     -------
@@ -84,15 +84,20 @@ class Doorbell(wiring.Component):
     bus : ``In(AxiSignature)``
         128-bit data. BRESP is SLVERR if any word of the burst was refused.
     o : ``Out(StoreSignature)``, tails : ``Out(TailPortSignature)``
+    posts : ``In(PostPortSignature)``
+        Words that are not stored by threads; they and the beats of ``bus`` leave in turn.
+    vacant : ``In(queues)``
+        Queues without words behind their head entry.
     """
 
-    def __init__(self, config: EngineSizes) -> None:
-        self.config = config
+    def __init__(self, config: EngineSizes, *, posts: bool = False) -> None:
+        self.config, self.has_posts = config, posts
+        own = {"posts": In(PostPortSignature(config.queues)), "vacant": In(config.queues)}
         super().__init__({
             "init": In(SweepSignature(config)),
             "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
                                    id_width=config.doorbell_id_width)),
-            "o": Out(StoreSignature(config)), "tails": Out(TailPortSignature(config)),
+            "o": Out(StoreSignature(config)), "tails": Out(TailPortSignature(config)), **(own if posts else {}),
         })
 
     def elaborate(self, platform):
@@ -135,8 +140,8 @@ class Doorbell(wiring.Component):
         beat, tails = beats.o.payload, self.tails.doorbells
         some, vacant, open_, is_tail = Signal(), Signal(), Signal(), Signal()
         queue = addresses.o.payload.queue
-        burst_refused = Signal()
-        refused = Signal()
+        burst_refused, refused, posted, offers = Signal(), Signal(), Signal(), Signal()
+        store, tail = Signal(store_layout(self.config)), Signal(tail_layout(self.config))
         m.d.comb += [
             some.eq(beat.some.any()),
             # One response may be in the register in front of the queue.
@@ -144,19 +149,20 @@ class Doorbell(wiring.Component):
             open_.eq(beats.o.valid & addresses.o.valid & vacant & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
                        & self.tails.driven.bit_select(queue[:self.config.extended_bits], 1)),
-            self.o.valid.eq(open_ & some & ~is_tail),
-            self.o.payload.queue.eq(queue),
-            self.o.payload.data.eq(beat.data), self.o.payload.words.eq(beat.words),
-            self.o.payload.some.eq(beat.some), self.o.payload.whole.eq(beat.whole),
+            store.queue.eq(queue), store.data.eq(beat.data), store.words.eq(beat.words),
+            store.some.eq(beat.some), store.whole.eq(beat.whole),
+            tail.ring.eq(queue), tail.tail.eq(Mux(beat.some[0], beat.data[:32], beat.data[64:96])),
+            tail.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
+            offers.eq(open_ & some),
+            self.o.valid.eq(offers & ~is_tail), self.o.payload.eq(store),
             beats.o.ready.eq(addresses.o.valid & vacant & ~self.init.active
-                             & (~some | Mux(is_tail, tails.ready, self.o.ready))),
-            tails.valid.eq(open_ & some & is_tail),
-            tails.payload.ring.eq(queue),
-            tails.payload.tail.eq(Mux(beat.some[0], beat.data[:32], beat.data[64:96])),
-            tails.payload.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
+                             & (~some | (~posted & Mux(is_tail, tails.ready, self.o.ready)))),
+            tails.valid.eq(offers & is_tail), tails.payload.eq(tail),
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
             refused.eq(burst_refused | (some & Mux(is_tail, tails.refused, self.o.refused))),
         ]
+        if self.has_posts:
+            self._post(m, open_ & some, posted, offers, is_tail, store, tail)
         # ``refused`` is late-arriving, so the response is registered.
         m.d.sync += [
             responses.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
@@ -165,6 +171,33 @@ class Doorbell(wiring.Component):
         ]
         with m.If(beats.o.valid & beats.o.ready):
             m.d.sync += burst_refused.eq(refused & ~beat.last)
+
+    def _post(self, m, stored, posted, offers, is_tail, store, tail):
+        """Replace the beat by a posted word in turn. A choice that was not taken is kept: its receiver may be at work
+        on it."""
+        words, queue = self.posts.words, self.posts.words.payload.queue
+        kept, before, taken = Signal(), Signal(), Signal()
+        halves = [words.payload.data.word_select(half, WORD_BITS // 2) for half in range(2)]
+        driven = Signal(self.config.queues)
+        m.d.comb += [
+            posted.eq(Mux(kept, before, words.valid & ~self.init.active & ~(before & stored))),
+            taken.eq(offers & Mux(is_tail, self.tails.doorbells.ready, self.o.ready)),
+            words.ready.eq(posted & taken),
+            words.refused.eq(Mux(is_tail, self.tails.doorbells.refused, self.o.refused)),
+            driven.eq(self.tails.driven), self.posts.free.eq(self.vacant | driven),
+        ]
+        m.d.sync += kept.eq(offers & ~taken)
+        with m.If(offers):
+            m.d.sync += before.eq(posted)
+        with m.If(posted):
+            m.d.comb += [
+                offers.eq(words.valid & ~self.init.active),
+                is_tail.eq(is_extended(self.config, queue)
+                           & self.tails.driven.bit_select(queue[:self.config.extended_bits], 1)),
+                store.queue.eq(queue), store.data.eq(words.payload.data), store.some.eq(-1), store.whole.eq(-1),
+                store.words.eq(Cat(~half.all() for half in halves)),
+                tail.ring.eq(queue), tail.tail.eq(words.payload.data), tail.whole.eq(1),
+            ]
 
     def _read(self, m):
         bus = self.bus

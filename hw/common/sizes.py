@@ -45,6 +45,9 @@ class EngineSizes(Protocol):
     def queue_bits(self) -> int: ...
 
     @property
+    def queues(self) -> int: ...
+
+    @property
     def region_bits(self) -> int: ...
 
     @property

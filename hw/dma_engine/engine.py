@@ -21,6 +21,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.common.doorbell import WORD_BITS
 from hw.common.interrupts import QueueInterruptsSignature
+from hw.common.posts import PostPortSignature
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.sweep import Sweep
 from hw.common.wiring import Wiring
@@ -43,6 +44,8 @@ class DmaEngine(wiring.Component):
     Parameters
     ----------
     config : DmaConfig
+    posts : bool
+        With ``posts``.
 
     Members
     -------
@@ -53,16 +56,18 @@ class DmaEngine(wiring.Component):
     irq : ``Out(1)``, interrupts : ``Out(QueueInterruptsSignature)``, events : ``Out(EventsSignature)``
         Level, active high. Interrupts of single queues, behind their words in memory, and events of each segment;
         both may be left open.
+    posts : ``In(PostPortSignature)``
+        Words that other parts of an endpoint post.
 
     Latency
     -------
     See ``docs/dma_engine.md``, whose figures come from ``tests/dma_engine/test_latency.py``.
     """
 
-    def __init__(self, config: DmaConfig) -> None:
+    def __init__(self, config: DmaConfig, *, posts: bool = False) -> None:
         if not isinstance(config, DmaConfig):
             raise TypeError(f"DmaEngine needs a DmaConfig, not {config!r}")
-        self.config = config
+        self.config, self.has_posts = config, posts
         super().__init__({
             "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
@@ -71,18 +76,22 @@ class DmaEngine(wiring.Component):
                                       id_width=config.axi_id_width)),
             "irq": Out(1), "interrupts": Out(QueueInterruptsSignature(config.queue_bits)),
             "events": Out(EventsSignature(config)),
+            **({"posts": In(PostPortSignature(config.queues))} if posts else {}),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
         wires = Wiring(m, self)
-        wires.add(sweep=Sweep(config), front_end=FrontEnd(config), rings=Rings(config), mover=Mover(config),
-                  completion=Completion(config), control=ControlPlane(config), instruments=Instruments(config))
+        wires.add(sweep=Sweep(config), front_end=FrontEnd(config, posts=self.has_posts), rings=Rings(config),
+                  mover=Mover(config), completion=Completion(config), control=ControlPlane(config),
+                  instruments=Instruments(config))
         for port, bus in (("s_axil", "control.s_axil"), ("s_axi_db", "front_end.s_axi_db"), ("m_axi", "mover.m_axi"),
                           ("irq", "control.irq"), ("interrupts", "completion.interrupts"),
                           ("events", "instruments.events")):
             wires.connect(f"self.{port}", bus)
+        if self.has_posts:
+            wires.connect("self.posts", "front_end.posts")
         wires.broadcast("sweep.init", "front_end.init", "mover.init", "completion.init", "control.init",
                         "instruments.init")
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoint's own registers in gateware: weights, exported spans, counters; and the endpoint's interrupt.
+"""The endpoint's own registers in gateware: weights, exported spans, trigger counters, counts of events, interrupt.
 
-s_axil -> RegisterWindow -> EndpointControl -> MemoryPort, PutReceiver.  Latency: as ``hw.regs.RegisterBank``.
+s_axil -> RegisterWindow -> EndpointControl -> MemoryPort, PutReceiver, TriggerUnit.  Latency: as
+``hw.regs.RegisterBank``.
 """
 
 from amaranth import *
@@ -10,6 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
+from hw.triggers.ports import TriggerSettings, TriggerStatus
 
 from .config import MANAGERS, EndpointConfig
 from .memory_port import MemoryCounts, MemorySettings
@@ -33,6 +35,7 @@ class EndpointControl(wiring.Component):
     settings : ``Out(MemorySettings)``, exports : ``Out(ExportWrite)``
     memory_counts : ``In(MemoryCounts)``, put_counts : ``In(PutCounts)``
         Counters to increment in this cycle.
+    triggers : ``Out(TriggerSettings)``, trigger_status : ``In(TriggerStatus)``
     dma_irq, ace_irq : ``In(1)``
         Interrupt levels of the two engines.
     irq : ``Out(1)``
@@ -45,6 +48,7 @@ class EndpointControl(wiring.Component):
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "settings": Out(MemorySettings()), "exports": Out(ExportWrite(config)),
             "memory_counts": In(MemoryCounts()), "put_counts": In(PutCounts()),
+            "triggers": Out(TriggerSettings(config.triggers)), "trigger_status": In(TriggerStatus(config.triggers)),
             "dma_irq": In(1), "ace_irq": In(1), "irq": Out(1),
         })
 
@@ -63,9 +67,16 @@ class EndpointControl(wiring.Component):
             exports.open.eq(bank.export_access.valid), exports.entry.ports.eq(bank.export_access.ports),
             exports.entry.base_page.eq(Cat(bank.export_base_lo.value, bank.export_base_hi.value)[12:]),
             exports.entry.length.eq(Cat(bank.export_length_lo.value, bank.export_length_hi.value)),
+            exports.entry.counts.eq(bank.export_access.counts),
+            *(exports.entry[name].eq(getattr(bank.export_counter, name)) for name in ("block", "first", "shift")),
         ]
-        m.d.comb += [bank.irq_status.register_set.eq(bank.refused),
-                     own.eq(bank.irq_status.register & bank.irq_enable.register)]
+        self._triggers(m, bank)
+        m.d.comb += [
+            bank.irq_status.register_set.eq(bank.refused),
+            bank.irq_status.trigger_set.eq(self.trigger_status.refusal.valid),
+            own.eq((bank.irq_status.register & bank.irq_enable.register)
+                   | (bank.irq_status.trigger & bank.irq_enable.trigger)),
+        ]
         m.d.sync += self.irq.eq(self.dma_irq | self.ace_irq | own)
         memory, sender, receiver = self.memory_counts, self.put_counts.sender, self.put_counts.receiver
         increments = {
@@ -73,9 +84,35 @@ class EndpointControl(wiring.Component):
             **{f"{name}_write_beats": one for name, one in zip(MANAGERS, memory.written, strict=True)},
             "put_packets_sent": sender.sent, "put_packets_taken": receiver.taken,
             "put_packets_refused": receiver.refused, "put_unexpected": receiver.unexpected,
+            "trigger_ticks": self.trigger_status.counts.ticked, "trigger_firings": self.trigger_status.counts.fired,
+            "trigger_refused": self.trigger_status.refusal.valid,
         }
         for name in (name.lower() for name, _ in COUNTERS):
             counter = Signal(32, name=f"count_{name}")
             m.d.comb += getattr(bank, f"count_{name}").value.eq(counter)
             m.d.sync += counter.eq(counter + increments[name])
         return m
+
+    def _triggers(self, m, bank):
+        """Settings and status of the trigger counters."""
+        settings, status, config = self.triggers, self.trigger_status, self.config.triggers
+        pages = [getattr(bank, f"trigger_pages_{number}").pages for number in range(-(-config.pages // 32))]
+        kept = bank.trigger_refused.valid
+        m.d.comb += [
+            settings.pages_valid.eq(bank.trigger_commit.written_stb),
+            settings.pages_block.eq(bank.trigger_commit.block), settings.pages.eq(Cat(*pages)),
+            settings.reset_valid.eq(bank.trigger_reset.written_stb), settings.reset_block.eq(bank.trigger_reset.block),
+            settings.select_valid.eq(bank.trigger_select.written_stb),
+            settings.select_counter.eq(bank.trigger_select.counter),
+            bank.trigger_busy.blocks.eq(status.busy),
+            *(getattr(bank.trigger_state, name).eq(status.row[name]) for name in ("mode", "due", "generation")),
+            bank.trigger_state.valid.eq(status.row_valid), bank.trigger_remaining.value.eq(status.row.remaining),
+            bank.trigger_refused.valid_set.eq(status.refusal.valid & ~kept),
+        ]
+        refused = bank.trigger_refused
+        for name, value in (("counter", status.refusal.index), ("block", status.refusal.block),
+                            ("code", status.refusal.code)):
+            held = Signal.like(value, name=f"refused_{name}")
+            m.d.comb += getattr(refused, name).eq(held)
+            with m.If(status.refusal.valid & ~kept):
+                m.d.sync += held.eq(value)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One doorbell space: the DMA engine's pages, followed by the accelerator's.
+"""One doorbell space: pages of the DMA engine, of the accelerator, of the trigger counters.
 
-s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine.  Latency: 0 on AW and W, whose ``valid`` and ``ready`` pass through
-up to 5 levels of logic; 1 cycle on B.  Throughput: one beat per cycle.
+s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine, TriggerUnit.  Latency: 0 on AW and W, whose ``valid`` and
+``ready`` pass through up to 5 levels of logic; 1 cycle on B.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
@@ -26,9 +26,9 @@ PAGE_BITS, WORD_BITS = 12, 128
 
 
 class DoorbellSplit(wiring.Component):
-    """Route each burst to the engine that owns its page; responses return in the order of the bursts.
+    """Route each burst to the part that owns its page; responses return in the order of the bursts.
 
-    A store to an unmapped page gets DECERR. Reads of any page return zero. An engine sees the data of a burst when it
+    A store to an unmapped page gets DECERR. Reads of any page return zero. A part sees the data of a burst when it
     accepts the address, so it must not wait for data there.
 
     Parameters
@@ -38,13 +38,14 @@ class DoorbellSplit(wiring.Component):
     Members
     -------
     bus : ``In(AxiSignature)``
-    dma, ace : ``Out(AxiSignature)``
+    dma, ace, triggers : ``Out(AxiSignature)``
     """
 
     def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "bus": In(_signature(config)), "dma": Out(_signature(config.dma)), "ace": Out(_signature(config.ace)),
+            "triggers": Out(_signature(config.triggers)),
         })
 
     def elaborate(self, platform):
@@ -54,18 +55,20 @@ class DoorbellSplit(wiring.Component):
         return m
 
     def _write(self, m):
-        bus, parts = self.bus, (self.dma, self.ace)
+        bus, parts = self.bus, (self.dma, self.ace, self.triggers)
         unmapped, owners = len(parts), range(len(parts) + 1)
         id_width = self.config.doorbell_id_width
         m.submodules.data = owned = Queue(owners, depth=DEPTH)
         m.submodules.responses = responses = Queue(
             data.StructLayout({"owner": owners, "id": id_width}), depth=RESPONSES)
         owner, free, taken, page = Signal(owners), Signal(), Signal(), bus.awaddr[PAGE_BITS:]
-        first = self.config.dma.queues
+        # First page of each part, and of no part.
+        dma, triggers = self.config.dma.queues, self.config.triggers
+        firsts = 0, dma, triggers.pages, triggers.pages + 2 * triggers.blocks
         m.d.comb += [
-            owner.eq(Mux(page < first, 0, Mux(page < first + self.config.ace.queues, 1, unmapped))),
+            owner.eq(Mux(page < firsts[1], 0, Mux(page < firsts[2], 1, Mux(page < firsts[3], 2, unmapped)))),
             free.eq(owned.i.ready & responses.i.ready),
-            bus.awready.eq(free & _owner_ready(owner, self.dma.awready, self.ace.awready)),
+            bus.awready.eq(free & _owner_ready(owner, [part.awready for part in parts])),
             taken.eq(bus.awvalid & bus.awready),
             responses.i.valid.eq(taken), responses.i.payload.owner.eq(owner), responses.i.payload.id.eq(bus.awid),
         ]
@@ -74,7 +77,7 @@ class DoorbellSplit(wiring.Component):
         current, some, ends = Signal(owners), Signal(), Signal()
         m.d.comb += [
             current.eq(Mux(owned.o.valid, owned.o.payload, owner)), some.eq(owned.o.valid | taken),
-            bus.wready.eq(some & _owner_ready(current, self.dma.wready, self.ace.wready)),
+            bus.wready.eq(some & _owner_ready(current, [part.wready for part in parts])),
             ends.eq(bus.wvalid & bus.wready & bus.wlast), owned.o.ready.eq(ends),
             owned.i.payload.eq(owner), owned.i.valid.eq(taken & (owned.o.valid | ~ends)),
         ]
@@ -90,7 +93,7 @@ class DoorbellSplit(wiring.Component):
             m.d.comb += [getattr(part, f"aw{name}").eq(getattr(bus, f"aw{name}")) for name in ("id", "len", "size")]
             m.d.comb += [getattr(part, f"aw{name}").eq(0) for name in ("cache", "prot", "qos")]
             m.d.comb += [
-                part.awaddr.eq(bus.awaddr - (first << PAGE_BITS if number else 0)), part.awburst.eq(Burst.INCR),
+                part.awaddr.eq(bus.awaddr - (firsts[number] << PAGE_BITS)), part.awburst.eq(Burst.INCR),
                 part.awvalid.eq(bus.awvalid & free & (owner == number)),
                 part.wdata.eq(bus.wdata), part.wstrb.eq(bus.wstrb), part.wlast.eq(bus.wlast),
                 part.wvalid.eq(bus.wvalid & some & (current == number)),
@@ -110,15 +113,15 @@ class DoorbellSplit(wiring.Component):
         bus, part = self.bus, self.dma
         address = [f"ar{name}" for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]
         m.d.comb += [getattr(part, name).eq(getattr(bus, name)) for name in address]
-        m.d.comb += [getattr(self.ace, name).eq(0) for name in (*address, "rready")]
+        m.d.comb += [getattr(other, name).eq(0) for other in (self.ace, self.triggers) for name in (*address, "rready")]
         m.d.comb += [getattr(bus, f"r{name}").eq(getattr(part, f"r{name}"))
                      for name in ("id", "data", "resp", "last", "valid")]
         m.d.comb += [bus.arready.eq(part.arready), part.rready.eq(bus.rready)]
 
 
-def _owner_ready(owner, dma, ace):
+def _owner_ready(owner, ready):
     """The owner's ready; 1 without an owner."""
-    return Mux(owner == 0, dma, (owner != 1) | ace)
+    return (Cat(*ready) | ~Cat(owner == number for number in range(len(ready)))).all()
 
 
 def _signature(config):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An endpoint: DMA engine and collectives accelerator on one memory port, one doorbell space, one register space.
+"""An endpoint: DMA engine, collectives accelerator and trigger counters; one memory port, doorbells, registers.
 
 ::
 
     s_axi_db -> DoorbellSplit -+-> DmaEngine -> AxiStreams -> RemoteSplit -+-> MemoryPort -> m_axi
     s_axil -> RegisterWindow --+-> AceEngine -> AxiStreams -> Skid --------+       ^
                                +-> EndpointControl         |               |       |
-                                                           |               +-----> Puts
-                                                           +---------------------- links <-> tx, rx
+                               |                           |               +-----> Puts
+                               |                           +---------------------- | --- links <-> tx, rx
+                               +-> TriggerUnit <- LocalTicks <- RemoteSplit        |
+                                     |     ^---------------------------------------+
+                                     +-> posts of DmaEngine and AceEngine
 """
 
 from amaranth import *
@@ -24,11 +27,13 @@ from hw.common.wiring import Wiring
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.instruments.events import EventsSignature
 from hw.stream import Skid
+from hw.triggers.unit import TriggerUnit
 
 from .config import ADDR_WIDTH, EndpointConfig
 from .control import EndpointControl
 from .doorbells import DoorbellSplit
 from .layouts import write_layout
+from .local_ticks import LocalTicks
 from .memory_port import MemoryPort
 from .puts import Puts
 from .remote import RemoteSplit
@@ -48,7 +53,7 @@ class Endpoint(wiring.Component):
     s_axil : ``In(AxiLiteSignature)``
         Registers: ``registers.whole_map``.
     s_axi_db : ``In(AxiSignature)``
-        Doorbells: the pages of the DMA engine's queues, then those of the accelerator's.
+        Doorbells: the pages of the DMA engine's queues, those of the accelerator's, those of the trigger counters.
     m_axi : ``Out(AxiSignature)``
         Memory.
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
@@ -79,9 +84,11 @@ class Endpoint(wiring.Component):
         m = Module()
         config, wires = self.config, Wiring(m, self)
         _, ace, *_ = wires.add(
-            dma=DmaEngine(config.dma), ace=AceEngine(config.ace), control=EndpointControl(config),
-            doorbells=DoorbellSplit(config), registers=RegisterWindow(3), memory=MemoryPort(config),
-            split=RemoteSplit(config), puts=Puts(config),
+            dma=DmaEngine(config.dma, posts=True), ace=AceEngine(config.ace, posts=True),
+            control=EndpointControl(config), doorbells=DoorbellSplit(config), registers=RegisterWindow(3),
+            memory=MemoryPort(config),
+            split=RemoteSplit(config), puts=Puts(config), triggers=TriggerUnit(config.triggers),
+            local_ticks=LocalTicks(config),
             ace_writes=Skid(write_layout(config), output_register=False))
         for name, id_width in (("dma", config.dma.axi_id_width), ("ace", ace.m_axi.signature.id_width)):
             wires.add(**{f"{name}_streams": AxiStreams(
@@ -95,6 +102,7 @@ class Endpoint(wiring.Component):
             wires.connect(f"doorbells.{part}", f"{part}.s_axi_db")
             wires.connect(f"registers.parts[{number}]", f"{part}.s_axil")
             wires.connect(f"{part}.irq", f"control.{part}_irq")
+        wires.connect("doorbells.triggers", "triggers.bus")
         wires.connect("registers.parts[2]", "control.bus")
         wires.connect("control.irq", "self.irq")
         wires.connect("dma.interrupts", "self.interrupts")
@@ -120,6 +128,16 @@ class Endpoint(wiring.Component):
         wires.connect("control.exports", "puts.exports")
         wires.connect("memory.counts", "control.memory_counts")
         wires.connect("puts.counts", "control.put_counts")
+
+        # -- Trigger counters: ticks, and words that they post.
+        wires.connect("split.counters", "local_ticks.writes")
+        wires.connect("local_ticks.responses", "split.counter_responses")
+        wires.connect("local_ticks.ticks", "triggers.local")
+        wires.connect("puts.ticks", "triggers.remote")
+        for part in ("dma", "ace"):
+            wires.connect(f"triggers.{part}", f"{part}.posts")
+        wires.connect("control.triggers", "triggers.settings")
+        wires.connect("triggers.status", "control.trigger_status")
 
         # -- Links: collectives on channel 0, puts on channel 1.
         wires.connect("ace.link_down", "puts.down")

@@ -7,6 +7,7 @@ from amaranth.lib import data
 from hw.ace.layouts import PacketKind
 from hw.axi.streams import read_beat_layout as axi_read_beat_layout
 from hw.axi.streams import read_burst_layout, write_beat_layout, write_response_layout
+from hw.triggers.config import INDEX_WIDTH
 
 from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_BIT, REMOTE_EXPORT_LSB, REMOTE_OFFSET_WIDTH, REMOTE_PORT_LSB
 
@@ -76,5 +77,10 @@ def header_view(layout, flit):
 
 
 def export_layout():
-    """A span of local memory that neighbours at some ports may write; its base is a multiple of 4096."""
-    return data.StructLayout({"base_page": ADDR_WIDTH - 12, "length": REMOTE_OFFSET_WIDTH + 1, "ports": 6})
+    """A span that neighbours at some ports may write; its base is a multiple of 4096.
+
+    ``counts``: puts to it count in trigger counters of ``block``, from ``first`` on, one for each 2 ** ``shift`` bytes.
+    """
+    return data.StructLayout({
+        "base_page": ADDR_WIDTH - 12, "length": REMOTE_OFFSET_WIDTH + 1, "ports": 6, "counts": 1, "block": 3,
+        "first": INDEX_WIDTH, "shift": 5})

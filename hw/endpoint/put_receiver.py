@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbours' writes: checked against the table of exported spans, then written to memory.
+"""Neighbours' writes: checked against the table of exported spans, then written to memory, or counted.
 
-PutPort -> PutReceiver -> MemoryPort; MemoryPort -> PutReceiver -> PutPort.  Latency: 5 cycles from a packet's last flit
-to its first beat at the memory port.  Throughput: one beat per cycle, over all ports.
+PutPort -> PutReceiver -> MemoryPort, TriggerUnit; MemoryPort -> PutReceiver -> PutPort.  Latency: 5 cycles
+from a packet's last flit to its first beat at the memory port.  Throughput: one beat per cycle, over all ports.
 """
 
 from amaranth import *
 from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.layouts import flit_layout
 from hw.stream import Queue, Skid
+from hw.triggers.config import BLOCK_LSB, BLOCK_WIDTH, COUNTER_SPACE, INDEX_WIDTH
+from hw.triggers.layouts import decode_tick, tick_layout
+from hw.triggers.ports import TickSignature
 
 from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH, EndpointConfig
 from .layouts import export_layout, header_view, put_layout, response_layout, write_layout
 from .packet_merge import PacketMerge
+from .tick_queue import TickQueue
 
 __all__ = ["ExportWrite", "PutReceiver", "PutReceiverCounts", "PutResults"]
 
@@ -65,6 +69,9 @@ class PutReceiver(wiring.Component):
     write there, if it ends beyond the span, or if it crosses 4 KiB, which no packet of a :class:`PutSender` does. The
     port gets a result when memory has responded to the last packet of a write, or when that packet was refused.
 
+    A packet to a span at a counter address is a tick. It leaves when all earlier packets of its port are complete, and
+    its result is its verdict. A packet to a span that counts is followed by a tick when memory has responded OKAY.
+
     Parameters
     ----------
     config : EndpointConfig
@@ -76,6 +83,7 @@ class PutReceiver(wiring.Component):
     results : ``Out(PutResults).array(ports)``
     writes : ``Out(stream.Signature(write_layout))``, responses : ``In(stream.Signature(response_layout))``
         To the memory port, and from it.
+    ticks : ``Out(TickSignature)``
     exports : ``In(ExportWrite)``
     down : ``In(ports)``
         Links that are down: packets received over them complete without a result.
@@ -89,6 +97,7 @@ class PutReceiver(wiring.Component):
             "results": Out(PutResults()).array(config.ports),
             "writes": Out(stream.Signature(write_layout(config))),
             "responses": In(stream.Signature(response_layout(config))),
+            "ticks": Out(TickSignature(config.triggers)),
             "exports": In(ExportWrite(config)), "down": In(config.ports), "counts": Out(PutReceiverCounts()),
         })
 
@@ -102,6 +111,8 @@ class PutReceiver(wiring.Component):
         self._write = data.StructLayout({
             "port": range(config.ports), "addr": ADDR_WIDTH, "beats": range(config.packet_beats),
             "end_lane": config.lane_bits, "ends": 1, "void": 1, "refused": 1,
+            # The packet is a tick; it counts in a counter of a block, unless that is ``beyond`` the block.
+            "is_tick": 1, "counts": 1, "block": BLOCK_WIDTH, "counter": INDEX_WIDTH, "beyond": 1,
         })
         m.submodules.beats = beats = Queue(
             config.data_width, depth=max(Queue.LUT_RAM_DEPTH, PACKETS_OF_BEATS * config.packet_beats))
@@ -159,9 +170,20 @@ class PutReceiver(wiring.Component):
             ]
         beyond = Cat(now.end_lane, end) >= span.length
         short = (now.beats == 0) & (now.end_lane < now.offset[:lanes])
+        is_tick, start, odd, slices = Signal(), now.offset[:lanes], Signal(), Signal(REMOTE_OFFSET_WIDTH)
+        counter = Signal(REMOTE_OFFSET_WIDTH + 1)
+        m.d.comb += [
+            is_tick.eq(span.base_page[-4:] == COUNTER_SPACE),
+            odd.eq((now.beats != 0) | start[:3].any() | (now.end_lane != (start | 7)) | ~now.ends),
+            slices.eq(now.offset >> span.shift), counter.eq(span.first + slices),
+            checked.payload.is_tick.eq(is_tick), checked.payload.counts.eq(span.counts & ~is_tick),
+            checked.payload.block.eq(Mux(
+                is_tick, span.base_page[BLOCK_LSB - PAGE_BITS:][:BLOCK_WIDTH], span.block)),
+            checked.payload.counter.eq(counter), checked.payload.beyond.eq((counter >> INDEX_WIDTH).any()),
+        ]
         m.d.comb += [
             checked.valid.eq(valid),
-            checked.payload.refused.eq(~is_known | crosses | beyond | short
+            checked.payload.refused.eq(~is_known | crosses | beyond | short | (is_tick & odd & ~now.void)
                                        | ~span.ports.bit_select(now.port, 1)),
             checked.payload.addr.eq(Cat(now.offset[:PAGE_BITS], span.base_page + now.offset[PAGE_BITS:])),
             *(checked.payload[name].eq(now[name]) for name in ("port", "beats", "end_lane", "ends", "void")),
@@ -172,9 +194,12 @@ class PutReceiver(wiring.Component):
         config, now, beat = self.config, checked.payload, self.writes.payload
         number, first, final, silent, vacant, step, done = (
             Signal.like(now.beats), Signal(), Signal(), Signal(), Signal(), Signal(), Signal())
+        lane, signals = Signal(range(max(2, config.beat_bytes // 8))), Signal()
+        tick, count = Signal(tick_layout(config.triggers)), Signal(tick_layout(config.triggers))
         start = now.addr[:config.lane_bits]
         m.d.comb += [
-            silent.eq(now.refused | now.void), first.eq(number == 0), final.eq(now.void | (number == now.beats)),
+            silent.eq(now.refused | now.void | now.is_tick), signals.eq(now.is_tick & ~now.refused & ~now.void),
+            lane.eq(start[3:]), first.eq(number == 0), final.eq(now.void | (number == now.beats)),
             step.eq(checked.valid & (vacant | ~first) & (now.void | beats.valid) & (silent | self.writes.ready)),
             self.writes.valid.eq(checked.valid & (vacant | ~first) & beats.valid & ~silent),
             beats.ready.eq(step & ~now.void), done.eq(step & final), checked.ready.eq(done),
@@ -185,6 +210,12 @@ class PutReceiver(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
+        m.d.comb += [
+            count.counter.eq(Cat(now.counter, now.block[:config.triggers.block_bits])), count.any.eq(1),
+            count.value.eq(Cat(now.end_lane, now.beats) - start + 1),
+            count.malformed.eq(now.beyond | (now.block >> config.triggers.block_bits).any()),
+            *decode_tick(config.triggers, tick, word=beats.payload.word_select(lane, 64), block=now.block),
+        ]
         m.d.sync += [self.counts.taken.eq(done), self.counts.refused.eq(done & now.refused & ~now.void)]
 
         # A response without a write in flight is counted and dropped.
@@ -192,7 +223,11 @@ class PutReceiver(wiring.Component):
         m.d.comb += self.responses.ready.eq(1)
         m.d.sync += self.counts.unexpected.eq(self.responses.valid
                                               & (unexpected.any() | (self.responses.payload.id >= config.ports)))
-        entry = data.StructLayout({"written": 1, "failed": 1, "ends": 1})
+        ticks = TickQueue(config)
+        m.submodules.ticks = ticks
+        connect(m, ticks.o, flipped(self.ticks))
+        entry = data.StructLayout({
+            "written": 1, "failed": 1, "ends": 1, "ticks": 1, "tick": tick_layout(config.triggers)})
         discards = Signal(config.ports)
         m.d.comb += [results.discard.eq(discards[port]) for port, results in enumerate(self.results)]
         for port in range(config.ports):
@@ -202,7 +237,10 @@ class PutReceiver(wiring.Component):
             head, failed, wrong, over = flying.o.payload, Signal(name=f"failed_{port}"), Signal(name=f"wrong_{port}"), \
                 Signal(name=f"over_{port}")
             outstanding = Signal(range(config.puts + 1), name=f"outstanding_{port}")
-            begins, report, reports = (Signal(name=f"{name}_{port}") for name in ("begins", "report", "reports"))
+            begins, report, reports, is_signal, responded, counted, asked = (
+                Signal(name=f"{name}_{port}") for name in (
+                    "begins", "report", "reports", "is_signal", "responded", "counted", "asked"))
+            asks, verdict, error = ticks.i[port], ticks.verdicts[port], self.responses.payload.resp.as_value()[1]
             with m.If(mine):
                 m.d.comb += vacant.eq(flying.i.ready)
             inside = Signal(range(2 * PACKETS), name=f"inside_{port}")
@@ -213,8 +251,16 @@ class PutReceiver(wiring.Component):
                 # A neighbour that exceeds its limit of writes in flight gets no result for the excess ones.
                 reports.eq(now.ends & (outstanding != config.puts)),
                 flying.i.payload.failed.eq(now.refused & ~now.void), flying.i.payload.ends.eq(reports),
-                over.eq(flying.o.valid & (~head.written | (self.responses.valid & named))), flying.o.ready.eq(over),
-                wrong.eq(failed | head.failed | (head.written & self.responses.payload.resp.as_value()[1])),
+                flying.i.payload.ticks.eq(signals | (now.counts & ~silent)),
+                flying.i.payload.tick.eq(Mux(now.is_tick, tick, count)),
+                # A tick of a count leaves with the response; a signal is complete with its verdict.
+                is_signal.eq(head.ticks & ~head.written), responded.eq(self.responses.valid & named),
+                asks.valid.eq(flying.o.valid & head.ticks & Mux(head.written, responded & ~error, ~asked)),
+                asks.payload.tick.eq(head.tick), asks.payload.signal.eq(~head.written),
+                counted.eq(~head.ticks | error | asks.ready),
+                over.eq(flying.o.valid & Mux(head.written, responded & counted, ~is_signal | verdict.valid)),
+                flying.o.ready.eq(over),
+                wrong.eq(failed | head.failed | (head.written & error) | (is_signal & verdict.refused)),
                 results.i.valid.eq(over & head.ends & ~stale), results.i.payload.eq(wrong),
                 self.results[port].valid.eq(results.o.valid & ~stale), self.results[port].payload.eq(results.o.payload),
                 results.o.ready.eq(self.results[port].ready | stale),
@@ -223,7 +269,11 @@ class PutReceiver(wiring.Component):
             ]
             with m.If(named):
                 m.d.comb += [unexpected[port].eq(flying.level == 0),
-                             self.responses.ready.eq((flying.o.valid & head.written) | unexpected[port])]
+                             self.responses.ready.eq((flying.o.valid & head.written & counted) | unexpected[port])]
+            with m.If(verdict.valid):
+                m.d.sync += asked.eq(0)
+            with m.Elif(is_signal & asks.valid & asks.ready):
+                m.d.sync += asked.eq(1)
             with m.If(over):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
             with m.If(begins & ~report):

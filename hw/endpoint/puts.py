@@ -5,7 +5,7 @@
 
     RemoteSplit -> PutSender -> PacketSlice -> PutRoute -> PutPort of each link -> its channel 1
                        ^                          |          |
-                       +------- PUT_DONE <- Skid -+----------+-> PutReceiver -> MemoryPort
+                       +------- PUT_DONE <- Skid -+----------+-> PutReceiver -> MemoryPort, TriggerUnit
 """
 
 from amaranth import *
@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.layouts import flit_layout
 from hw.common.wiring import Wiring
 from hw.stream import Skid
+from hw.triggers.ports import TickSignature
 
 from .config import EndpointConfig
 from .layouts import response_layout, write_layout
@@ -55,6 +56,8 @@ class Puts(wiring.Component):
         Writes to neighbours, as :class:`PutSender`.
     memory_writes, memory_responses
         Neighbours' writes, as :class:`PutReceiver`.
+    ticks : ``Out(TickSignature)``
+        Ticks of neighbours.
     exports : ``In(ExportWrite)``
     channels : ``Out(PutChannel).array(ports)``
     down : ``In(ports)``
@@ -68,6 +71,7 @@ class Puts(wiring.Component):
         super().__init__({
             "writes": In(write), "responses": Out(response), "memory_writes": Out(write),
             "memory_responses": In(response),
+            "ticks": Out(TickSignature(config.triggers)),
             "exports": In(ExportWrite(config)), "channels": Out(PutChannel(config)).array(config.ports),
             "down": In(config.ports), "counts": Out(PutCounts()),
         })
@@ -83,6 +87,7 @@ class Puts(wiring.Component):
         wires.connect("responses.o", "self.responses")
         wires.connect("receiver.writes", "self.memory_writes")
         wires.connect("self.memory_responses", "receiver.responses")
+        wires.connect("receiver.ticks", "self.ticks")
         wires.connect("self.exports", "receiver.exports")
         wires.broadcast("self.down", "sender.down", "receiver.down", "packets.down")
         wires.connect("sender.o", "packets.i")

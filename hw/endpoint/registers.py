@@ -16,7 +16,6 @@ from hw.regs import (
     refusal_registers,
     register_pair,
 )
-
 from hw.triggers.config import COUNTERS_PER_BLOCK, GENERATION_WIDTH, INDEX_WIDTH, THRESHOLD_WIDTH
 
 from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH, EndpointConfig
@@ -108,7 +107,8 @@ def _triggers(config: EndpointConfig) -> Sequence[Register]:
     return (
         Register("TRIGGER_SIZES", [
             constant_field("blocks", 4, triggers.blocks, "Blocks of 64 trigger counters."),
-            constant_field("page", 12, triggers.pages, "First tick page; one for each block, then the preparation pages."),
+            constant_field("page", 12, triggers.pages,
+                           "First tick page; one for each block, then the preparation pages."),
         ], doc="Sizes of the trigger counters."),
         Register("EXPORT_COUNTER", [
             number_field("first", COUNTERS_PER_BLOCK, RW, doc="Counter of the first bytes of the span."),
@@ -119,7 +119,7 @@ def _triggers(config: EndpointConfig) -> Sequence[Register]:
             Field("pages", min(32, triggers.pages - 32 * number), RW,
                   doc=f"Doorbell pages from {32 * number} on to which the block's counters may post."),
         ], doc="Pages of a block.") for number in range(-(-triggers.pages // 32))),
-        Register("TRIGGER_COMMIT", [number_field("block", triggers.blocks, PULSE, doc="Block to which the pages apply.")],
+        Register("TRIGGER_COMMIT", [number_field("block", triggers.blocks, PULSE, doc="Block that gets the pages.")],
                  doc="Gives a block its pages."),
         Register("TRIGGER_RESET", [number_field("block", triggers.blocks, PULSE, doc="Block to reset.")],
                  doc="Discards all counts and pending firings of a block; complete when TRIGGER_BUSY shows 0."),

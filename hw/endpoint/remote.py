@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Separate writes to local memory from writes to neighbours, and merge their responses.
+"""Separate writes to local memory, to neighbours and to local counters, and merge their responses.
 
-AxiStreams -> RemoteSplit -> MemoryPort, PutSender.  Latency: 0, combinational.  Throughput: one beat per cycle.
+AxiStreams -> RemoteSplit -> MemoryPort, PutSender, LocalTicks.  Latency: 0, combinational.  Throughput: one
+beat per cycle.
 """
 
 from amaranth import *
@@ -17,7 +18,7 @@ __all__ = ["RemoteSplit"]
 
 
 class RemoteSplit(wiring.Component):
-    """Route each burst by its address.
+    """Route each burst by its address: bit 63 is set for neighbours, bits 63:60 for counters.
 
     Bursts are routed in order: a burst to local memory is offered after all earlier bursts have left, so the memory
     port never waits for one that is blocked behind a burst to a neighbour.
@@ -29,8 +30,8 @@ class RemoteSplit(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(write_layout))``, responses : ``Out(stream.Signature(response_layout))``
-    local, remote : ``Out(stream.Signature(write_layout))``
-    local_responses, remote_responses : ``In(stream.Signature(response_layout))``
+    local, remote, counters : ``Out(stream.Signature(write_layout))``
+    local_responses, remote_responses, counter_responses : ``In(stream.Signature(response_layout))``
     """
 
     def __init__(self, config: EndpointConfig) -> None:
@@ -38,22 +39,24 @@ class RemoteSplit(wiring.Component):
         write, response = stream.Signature(write_layout(config)), stream.Signature(response_layout(config))
         super().__init__({
             "i": In(write), "responses": Out(response), "local": Out(write), "remote": Out(write),
-            "local_responses": In(response), "remote_responses": In(response),
+            "counters": Out(write), "local_responses": In(response), "remote_responses": In(response),
+            "counter_responses": In(response),
         })
 
     def elaborate(self, platform):
         m = Module()
-        far, before = Signal(), Signal()
+        outputs = self.local, self.remote, self.counters
+        chosen, before = Signal(range(len(outputs))), Signal(range(len(outputs)))
         address = data.View(RemoteLayout, self.i.payload.addr)
         m.d.comb += [
-            far.eq(Mux(self.i.payload.first, address.remote, before)),
-            self.local.payload.eq(self.i.payload), self.remote.payload.eq(self.i.payload),
-            self.local.valid.eq(self.i.valid & ~far), self.remote.valid.eq(self.i.valid & far),
-            self.i.ready.eq(Mux(far, self.remote.ready, self.local.ready)),
+            chosen.eq(Mux(self.i.payload.first, Mux(address.remote, 1 + address.port.all(), 0), before)),
+            self.i.ready.eq(Cat((chosen == number) & output.ready for number, output in enumerate(outputs)).any()),
         ]
-        m.d.sync += before.eq(far)
-        m.submodules.merge = merge = Merge(response_layout(self.config), 2)
-        connect(m, flipped(self.local_responses), merge.i[0])
-        connect(m, flipped(self.remote_responses), merge.i[1])
+        for number, output in enumerate(outputs):
+            m.d.comb += [output.payload.eq(self.i.payload), output.valid.eq(self.i.valid & (chosen == number))]
+        m.d.sync += before.eq(chosen)
+        m.submodules.merge = merge = Merge(response_layout(self.config), len(outputs))
+        for number, responses in enumerate((self.local_responses, self.remote_responses, self.counter_responses)):
+            connect(m, flipped(responses), merge.i[number])
         connect(m, merge.o, flipped(self.responses))
         return m

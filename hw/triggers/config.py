@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from hw.common.sizes import is_integer, is_power_of_two
 
-__all__ = ["COUNTERS_PER_BLOCK", "COUNTER_SPACE", "GENERATION_WIDTH", "INDEX_WIDTH", "MOST_DUE", "PAGE_WIDTH",
-           "SLOT_BYTES", "THRESHOLD_WIDTH", "VALUE_WIDTH", "TriggerConfig", "counter_address"]
+__all__ = ["BLOCK_LSB", "BLOCK_WIDTH", "COUNTERS_PER_BLOCK", "COUNTER_SPACE", "GENERATION_WIDTH", "INDEX_WIDTH",
+           "MOST_DUE", "PAGE_WIDTH", "SLOT_BYTES", "THRESHOLD_WIDTH", "VALUE_WIDTH", "TriggerConfig", "counter_address"]
 
 INDEX_WIDTH = 6
 """Bits of a counter's number in its block."""
@@ -21,8 +21,8 @@ THRESHOLD_WIDTH, GENERATION_WIDTH, VALUE_WIDTH, PAGE_WIDTH = 32, 16, 20, 8
 MOST_DUE = 3
 """Firings of a counter that may be pending."""
 
-COUNTER_SPACE, BLOCK_LSB = 0xF, 52
-"""Bits 63:60 of a counter address, and the lowest bit of the block in it."""
+COUNTER_SPACE, BLOCK_LSB, BLOCK_WIDTH = 0xF, 52, 8
+"""Bits 63:60 of a counter address, and the lowest bit and the bits of the block in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,11 @@ class TriggerConfig:
     def counter_bits(self) -> int:
         """Bits of a counter's number: the block, and below it the number in the block."""
         return self.block_bits + INDEX_WIDTH
+
+    @property
+    def doorbell_addr_width(self) -> int:
+        """Bits of addresses in the tick and preparation pages."""
+        return 12 + self.block_bits + 1
 
     def tick_page(self, block: int) -> int:
         """Number of a block's tick page in the doorbell space."""

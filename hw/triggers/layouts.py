@@ -4,7 +4,7 @@
 from amaranth import *
 from amaranth.lib import data, enum
 
-from hw.common.doorbell import WORD_BITS
+from hw.common.posts import WORD_BITS
 
 from .config import GENERATION_WIDTH, INDEX_WIDTH, PAGE_WIDTH, THRESHOLD_WIDTH, VALUE_WIDTH
 from .words import ARM_FIELDS, TICK_FIELDS

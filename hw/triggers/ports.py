@@ -1,36 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interfaces of the trigger unit and between its stages."""
 
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from hw.common.doorbell import WORD_BITS
-from hw.common.refusable import RefusableSignature
 
 from .config import INDEX_WIDTH, TriggerConfig
 from .layouts import CODE_WIDTH, RowLayout, due_layout, firing_layout, op_layout, tick_layout
 
-__all__ = ["DueSignature", "FiringSignature", "OperationSignature", "PostPortSignature", "RefusalSignature",
-           "TickSignature", "TriggerCounts", "TriggerSettings", "TriggerStatus", "VerdictSignature", "post_layout"]
-
-
-def post_layout(pages: int) -> data.StructLayout:
-    """A word posted to the page of queue ``queue`` of an engine with ``pages`` pages."""
-    return data.StructLayout({"queue": range(pages), "data": WORD_BITS})
-
-
-class PostPortSignature(wiring.Signature):
-    """Words that the endpoint posts to an engine's queues, as if they were stored to the doorbell.
-
-    Members
-    -------
-    words : ``Out(RefusableSignature(post_layout))``
-    free : ``In(pages)``
-        Queues that can accept at least four words more than they have seen until the previous cycle.
-    """
-
-    def __init__(self, pages: int) -> None:
-        super().__init__({"words": Out(RefusableSignature(post_layout(pages))), "free": In(pages)})
+__all__ = ["DueSignature", "FiringSignature", "LeaveSignature", "OperationSignature", "RefusalSignature",
+           "TickSignature", "TriggerCounts", "TriggerSettings", "TriggerStatus", "VerdictSignature"]
 
 
 class VerdictSignature(wiring.Signature):
@@ -62,6 +40,13 @@ class DueSignature(wiring.Signature):
 
     def __init__(self, config: TriggerConfig) -> None:
         super().__init__({"valid": Out(1), "block": Out(config.block_bits), "payload": Out(due_layout(config))})
+
+
+class LeaveSignature(wiring.Signature):
+    """The oldest firing of a counter leaves: a strobe. ``allowed``: its block may post to the page."""
+
+    def __init__(self, config: TriggerConfig) -> None:
+        super().__init__({"valid": Out(1), "counter": Out(config.counter_bits), "allowed": Out(1)})
 
 
 class FiringSignature(wiring.Signature):

@@ -9,12 +9,12 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import WORD_BITS
+from hw.common.posts import WORD_BITS
 from hw.common.table import Table
 
 from .config import INDEX_WIDTH, MOST_DUE, TriggerConfig
 from .layouts import CODE_WIDTH, ArmLayout, OpKind, RowLayout, SettingsLayout, op_layout
-from .ports import DueSignature, FiringSignature
+from .ports import DueSignature, FiringSignature, LeaveSignature
 from .words import Mode, Refusal
 
 __all__ = ["TriggerTable", "WordWriteSignature"]
@@ -41,16 +41,16 @@ class TriggerTable(wiring.Component):
     Members
     -------
     ops : ``In(stream.Signature(op_layout))``
-        Stalls only for ``post``.
+        Stalls only for ``leave``.
     code : ``Out(CODE_WIDTH)``
         Verdict on the operation that is taken in this cycle.
     resetting : ``In(blocks)``
         Blocks whose ticks and preparation are refused.
-    post : ``In(stream.Signature(counter_bits))``
-        A counter whose oldest firing is to leave. Always taken at once; its firing follows in the next cycle.
+    leave : ``In(LeaveSignature)``
+        A counter whose oldest firing leaves, before any operation; the firing follows in the next cycle.
     due : ``Out(DueSignature)``
     requeue : ``Out(1)``
-        The counter of ``post`` has another firing, and stays queued.
+        The counter of ``leave`` has another firing, and stays queued.
     firing : ``Out(FiringSignature)``
     words : ``Out(WordWriteSignature)``
     row : ``Out(RowLayout)``
@@ -61,7 +61,7 @@ class TriggerTable(wiring.Component):
         self.config = config
         super().__init__({
             "ops": In(stream.Signature(op_layout(config))), "code": Out(CODE_WIDTH),
-            "resetting": In(config.blocks), "post": In(stream.Signature(config.counter_bits)),
+            "resetting": In(config.blocks), "leave": In(LeaveSignature(config)),
             "due": Out(DueSignature(config)), "requeue": Out(1), "firing": Out(FiringSignature(config)),
             "words": Out(WordWriteSignature(config)), "row": Out(RowLayout),
         })
@@ -75,8 +75,8 @@ class TriggerTable(wiring.Component):
         arm, fields = data.View(ArmLayout, op.word), settings.write.data
         counter, taken = Signal(config.counter_bits), Signal()
         m.d.comb += [
-            self.post.ready.eq(1), self.ops.ready.eq(~self.post.valid), taken.eq(self.ops.valid & ~self.post.valid),
-            counter.eq(Mux(self.post.valid, self.post.payload, op.counter)),
+            self.ops.ready.eq(~self.leave.valid), taken.eq(self.ops.valid & ~self.leave.valid),
+            counter.eq(Mux(self.leave.valid, self.leave.counter, op.counter)),
             self.row.eq(row),
         ]
         for table in (rows, settings):
@@ -103,7 +103,7 @@ class TriggerTable(wiring.Component):
             self.words.counter.eq(op.counter), self.words.second.eq(op.second), self.words.word.eq(op.word),
             settings.write.en.eq(arms),
         ]
-        with m.If(self.post.valid):
+        with m.If(self.leave.valid):
             m.d.comb += [rows.write.en.eq(1), new.due.eq(Mux(row.mode == Mode.SUM, 0, row.due - 1))]
         with m.Elif(op.code != Refusal.NONE):
             m.d.comb += self.code.eq(op.code)
@@ -158,7 +158,7 @@ class TriggerTable(wiring.Component):
             self.requeue.eq((row.mode != Mode.SUM) & (row.due > 1)),
         ]
         m.d.sync += [
-            self.firing.valid.eq(self.post.valid), firing.counter.eq(counter), firing.page.eq(known.page),
+            self.firing.valid.eq(self.leave.valid), firing.counter.eq(counter), firing.page.eq(known.page),
             firing.pair.eq(known.pair), firing.stamp.eq(known.stamp),
             firing.number.eq(Mux(row.mode == Mode.SUM, -row.remaining, Mux(
                 row.mode == Mode.REPEAT, (row.generation - row.due)[:len(row.generation)], row.generation))),

@@ -8,7 +8,7 @@ from hw.common.words import FieldTable, pack_fields, unpack_fields
 
 from .config import GENERATION_WIDTH, INDEX_WIDTH, PAGE_WIDTH, THRESHOLD_WIDTH, VALUE_WIDTH
 
-__all__ = ["ARM_FIELDS", "TICK_FIELDS", "ArmWord", "Mode", "Refusal", "SlotField", "TickWord"]
+__all__ = ["ARM_FIELDS", "NATIVE_STAMP", "TICK_FIELDS", "ArmWord", "Mode", "Refusal", "SlotField", "TickWord"]
 
 
 class Mode(enum.IntEnum):
@@ -73,6 +73,10 @@ ARM_FIELDS: FieldTable = (
     ("reserved_high", 56),
 )
 """Fields of the 128-bit arm word from bit 0 up."""
+
+
+NATIVE_STAMP = (28, 64)
+"""Bits of a posted word that a stamp replaces, as a range: the lower 36 bits of a SIGNAL's value."""
 
 
 class TickWord(NamedTuple):

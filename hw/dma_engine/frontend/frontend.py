@@ -21,6 +21,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
 from hw.common.doorbell import WORD_BITS, Doorbell, TailPortSignature
+from hw.common.posts import PostPortSignature
 from hw.common.regions import RegionTable, RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
@@ -67,12 +68,16 @@ class FrontEnd(wiring.Component):
     Parameters
     ----------
     config : DmaConfig
+    posts : bool
+        With ``posts``.
 
     Members
     -------
     init : ``In(SweepSignature)``
     s_axi_db : ``In(AxiSignature)``
         Doorbells.
+    posts : ``In(PostPortSignature)``
+        Words that other parts of an endpoint post.
     configure, region, page, connection, targets : ``In``
         Tables and settings that software commits.
     queues : ``In(QueueStatesSignature)``, held : ``In(queues)``
@@ -90,8 +95,8 @@ class FrontEnd(wiring.Component):
     activity : ``Out(FrontEndActivitySignature)``
     """
 
-    def __init__(self, config: DmaConfig) -> None:
-        self.config = config
+    def __init__(self, config: DmaConfig, *, posts: bool = False) -> None:
+        self.config, self.has_posts = config, posts
         strobe = QueueStrobeSignature(config)
         super().__init__({
             "init": In(SweepSignature(config)),
@@ -111,16 +116,18 @@ class FrontEnd(wiring.Component):
             "scheduled": Out(ScheduledSignature(config)),
             "segments": Out(stream.Signature(segment_layout(config))),
             "activity": Out(FrontEndActivitySignature(config)),
+            **({"posts": In(PostPortSignature(config.queues))} if posts else {}),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
         wires = Wiring(m, self)
-        wires.add(doorbell=Doorbell(config), ark_words=ArkWords(config), arrivals=Arrivals(config),
-                  queues=QueueStore(config), shares=Shares(config), scheduler=Scheduler(config),
-                  credit=SegmentCredit(config), regions=RegionTable(config), pages=PageTable(config),
-                  settings=QueueSettingsTable(config), legalizer=Legalizer(config), targets=TargetLimits(config))
+        wires.add(doorbell=Doorbell(config, posts=self.has_posts), ark_words=ArkWords(config),
+                  arrivals=Arrivals(config), queues=QueueStore(config), shares=Shares(config),
+                  scheduler=Scheduler(config), credit=SegmentCredit(config), regions=RegionTable(config),
+                  pages=PageTable(config), settings=QueueSettingsTable(config),
+                  legalizer=Legalizer(config), targets=TargetLimits(config))
         wires.broadcast("self.init", "doorbell.init", "ark_words.init", "queues.init", "scheduler.init", "shares.init",
                         "regions.init", "pages.init", "settings.init")
         wires.broadcast("self.configure", "ark_words.configure", "scheduler.configure", "shares.configure",
@@ -129,6 +136,11 @@ class FrontEnd(wiring.Component):
 
         # -- Words.
         wires.connect("self.s_axi_db", "doorbell.bus")
+        if self.has_posts:
+            wires.connect("self.posts", "doorbell.posts")
+            wires.connect("queues.vacant", "doorbell.vacant")
+        else:
+            wires.leave_open("queues.vacant", "only posts need it")
         wires.connect("doorbell.o", "ark_words.i")
         wires.connect("self.connection", "ark_words.connection")
         wires.connect("doorbell.tails", "self.tails")

@@ -121,6 +121,8 @@ class QueueStore(wiring.Component):
         OVERFLOW or DISABLED, once per queue until it is cleared.
     queue_heads : ``In(HeadPortSignature)``
     occupancy : ``Out(OccupancySignature)``
+    vacant : ``Out(queues)``
+        Queues without words behind their head entry.
     posted : ``Out(QueueStrobeSignature)``, refused : ``Out(1)``
         A word was accepted; a word was refused.
     """
@@ -134,7 +136,7 @@ class QueueStore(wiring.Component):
             "clear": In(QueueStrobeSignature(config)),
             "events": Out(stream.Signature(event_layout(config))),
             "queue_heads": In(HeadPortSignature(config)),
-            "occupancy": Out(OccupancySignature(config)),
+            "occupancy": Out(OccupancySignature(config)), "vacant": Out(config.queues),
             "posted": Out(QueueStrobeSignature(config)), "refused": Out(1),
         })
 
@@ -159,6 +161,7 @@ class QueueStore(wiring.Component):
         enabled, refusing = self.queues.enabled, self.occupancy.refusing
         m.d.comb += [
             self.occupancy.ready.eq(ready), self.occupancy.more.eq(more),
+            self.vacant.eq(~more),
             self.posted.valid.eq(self.i.valid & self.i.ready & ~self.i.refused),
             self.posted.queue.eq(self.i.payload.queue),
             self.refused.eq(self.i.valid & self.i.ready & self.i.refused),

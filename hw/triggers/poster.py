@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post the words of firings.
+
+TriggerTable -> TriggerPoster -> doorbells of both engines, OperationMerge.  Latency: 1 cycle from the request of a
+firing to its first word.  Throughput: a firing per 2 cycles, of two words per 3 cycles.
+"""
+
+from itertools import pairwise
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.posts import WORD_BITS, PostPortSignature
+from hw.common.table import BLOCK_RAM
+
+from .config import INDEX_WIDTH, PAGE_WIDTH, TriggerConfig
+from .layouts import decode_tick
+from .pending import PagesSignature
+from .ports import FiringSignature, LeaveSignature, RefusalSignature, TickSignature, TriggerSettings
+from .table import WordWriteSignature
+from .words import NATIVE_STAMP, Refusal
+
+__all__ = ["TriggerPoster"]
+
+RECENT = 2
+"""Cycles after a word was posted in which its queue may not show it yet, besides the one in which the poster is busy.
+"""
+
+
+class TriggerPoster(wiring.Component):
+    """Keep the words and the pages of counters, and post the words of one firing after the other.
+
+    Parameters
+    ----------
+    config : TriggerConfig
+
+    Members
+    -------
+    words : ``In(WordWriteSignature)``
+        A word of a counter without pending firing.
+    settings : ``In(TriggerSettings)``
+        Pages of blocks; the rest is unused.
+    pages : ``In(PagesSignature)``
+    ready : ``Out(1)``
+        A firing may leave the table.
+    leave : ``In(LeaveSignature)``
+    firing : ``In(FiringSignature)``
+    dma, ace : ``Out(PostPortSignature)``, chain : ``Out(TickSignature)``
+    refusal : ``Out(RefusalSignature)``
+        A block may not post to the page (PAGE), or the queue refused a word (QUEUE).
+    fired : ``Out(1)``
+        The last word of a firing was posted, and not refused for its page.
+    active : ``Out(blocks)``
+        Block of a firing that is being posted.
+    """
+
+    def __init__(self, config: TriggerConfig) -> None:
+        self.config = config
+        super().__init__({
+            "words": In(WordWriteSignature(config)), "settings": In(TriggerSettings(config)),
+            "pages": In(PagesSignature(config)), "ready": Out(1),
+            "leave": In(LeaveSignature(config)), "firing": In(FiringSignature(config)),
+            "dma": Out(PostPortSignature(config.dma_pages)), "ace": Out(PostPortSignature(config.ace_pages)),
+            "chain": Out(TickSignature(config)), "refusal": Out(RefusalSignature(config)), "fired": Out(1),
+            "active": Out(config.blocks),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        # -- Words: a memory for the first ones, and one for the second ones. Read while a firing leaves the table.
+        shown = []
+        for second in range(2):
+            m.submodules[f"words_{second}"] = words = memory.Memory(
+                shape=unsigned(WORD_BITS), depth=config.counters, init=[], attrs=BLOCK_RAM)
+            write, read = words.write_port(), words.read_port()
+            m.d.comb += [
+                write.en.eq(self.words.valid & (self.words.second == second)), write.addr.eq(self.words.counter),
+                write.data.eq(self.words.word), read.addr.eq(self.leave.counter), read.en.eq(self.leave.valid),
+            ]
+            shown.append(read.data)
+
+        # -- The firing that is being posted.
+        firing, allowed, second, upper = Signal(self.firing.payload.shape()), Signal(), Signal(), Signal()
+        held, busy, now = Signal(), Signal(), Signal(self.firing.payload.shape())
+        last, taken, ends = Signal(), Signal(), Signal()
+        m.d.sync += [held.eq(busy & ~ends), firing.eq(now)]
+        with m.If(self.leave.valid):
+            m.d.sync += allowed.eq(self.leave.allowed)
+        m.d.comb += [
+            busy.eq(held | self.firing.valid), now.eq(Mux(held, firing, self.firing.payload)),
+            last.eq(~now.pair | second), self.ready.eq(~busy),
+        ]
+        self._look_up(m, busy, now.page)
+        block = now.counter[INDEX_WIDTH:]
+        m.d.comb += self.active.eq(Mux(busy, 1 << block, 0))
+        word, stamped = Signal(WORD_BITS), Signal(WORD_BITS)
+        low, high = NATIVE_STAMP
+        m.d.comb += [
+            word.eq(Mux(second, shown[1], shown[0])),
+            stamped.eq(Mux(now.stamp & last,
+                           Cat(word[:low], now.number, C(0, high - low - len(now.number)), word[high:]), word)),
+        ]
+        is_dma, is_ace = Signal(), Signal()
+        m.d.comb += [
+            is_dma.eq(now.page < config.dma_pages), is_ace.eq(~is_dma & (now.page < config.pages)),
+            self.dma.words.valid.eq(busy & allowed & is_dma), self.dma.words.payload.queue.eq(now.page),
+            self.ace.words.valid.eq(busy & allowed & is_ace),
+            self.ace.words.payload.queue.eq(now.page - config.dma_pages),
+            self.dma.words.payload.data.eq(stamped), self.ace.words.payload.data.eq(stamped),
+        ]
+
+        # A word for the block's own tick page: two ticks, of which those that are 0 are skipped.
+        tick, half, blank, skips = self.chain.payload, Signal(WORD_BITS // 2), Signal(), Signal()
+        m.d.comb += [
+            half.eq(Mux(upper, stamped[WORD_BITS // 2:], stamped[:WORD_BITS // 2])), blank.eq(half == 0),
+            self.chain.valid.eq(busy & allowed & ~is_dma & ~is_ace & ~blank),
+            *decode_tick(config, tick, word=half, block=block),
+            skips.eq(blank | self.chain.ready),
+        ]
+        with m.If(~allowed):
+            m.d.comb += [taken.eq(busy), ends.eq(busy)]
+        with m.Else():
+            m.d.comb += [
+                taken.eq(busy & Mux(is_dma, self.dma.words.ready, Mux(is_ace, self.ace.words.ready, skips & upper))),
+                ends.eq(taken & last),
+            ]
+        with m.If(busy & allowed & ~is_dma & ~is_ace & skips):
+            m.d.sync += upper.eq(~upper)
+        with m.If(taken):
+            m.d.sync += second.eq(~ends)
+        refused = Mux(is_dma, self.dma.words.refused, self.ace.words.refused) & (is_dma | is_ace) & allowed
+        m.d.sync += [
+            self.fired.eq(ends & allowed),
+            self.refusal.valid.eq(taken & (~allowed | refused)), self.refusal.block.eq(block),
+            self.refusal.index.eq(now.counter[:INDEX_WIDTH]),
+            self.refusal.code.eq(Mux(allowed, Refusal.QUEUE, Refusal.PAGE)),
+        ]
+        return m
+
+    def _look_up(self, m, busy, page_now):
+        """Pages of the blocks' oldest firings. A page to which a word was just posted is not free."""
+        config = self.config
+        masks = [Signal(config.pages, name=f"mask_{block}") for block in range(config.blocks)]
+        settings = self.settings
+        for block, mask in enumerate(masks):
+            with m.If(settings.pages_valid & (settings.pages_block == block)):
+                m.d.sync += mask.eq(settings.pages)
+        layout = data.StructLayout({"valid": 1, "page": PAGE_WIDTH})
+        recent = [Signal(layout, name=f"recent_{age}") for age in range(RECENT)]
+        m.d.sync += [recent[0].valid.eq(busy), recent[0].page.eq(page_now)]
+        m.d.sync += [older.eq(newer) for newer, older in pairwise(recent)]
+        free = Signal(config.pages)
+        m.d.comb += free.eq(Cat(self.dma.free, self.ace.free))
+        for block, mask in enumerate(masks):
+            page, own = self.pages.page[block], Signal(name=f"own_{block}")
+            just = Cat(one.valid & (one.page == page) for one in recent).any()
+            m.d.comb += [
+                own.eq(page == config.tick_page(block)),
+                self.pages.allowed[block].eq(own | ((page < config.pages) & mask.bit_select(page, 1))),
+                self.pages.free[block].eq(own | (free.bit_select(page, 1) & ~just)),
+            ]
