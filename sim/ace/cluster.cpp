@@ -234,7 +234,8 @@ API uint64_t cluster_interrupted(Cluster* cluster, uint32_t rank) {
 // The kernel of an endpoint, which replaces an earlier one; null ends it. See workgroups.h.
 API int cluster_kernel(Cluster* cluster, uint32_t rank, const KernelParameters* kernel) {
     return guarded([&] {
-        (*cluster)[rank].workgroups = kernel ? std::make_unique<Workgroups<Endpoint::Memory>>(cluster->cycle, *kernel) : nullptr;
+        auto& workgroups = (*cluster)[rank].workgroups;
+        workgroups.reset(kernel ? new Workgroups<Endpoint::Memory>(cluster->cycle, *kernel) : nullptr);
         return 0;
     });
 }
@@ -250,7 +251,8 @@ API int64_t cluster_kernel_times(Cluster* cluster, uint32_t rank, uint32_t which
     });
 }
 
-// Run until all watches are met and all kernels are done, with `until_interrupt` until an irq is high, or for `cycles`: a Reason.
+// Run until all watches are met and all kernels are done, with `until_interrupt` until an irq is high, or for
+// `cycles`: a Reason.
 API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt) {
     return guarded([&]() -> int {
         int reason = kLimit;

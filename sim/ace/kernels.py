@@ -227,7 +227,8 @@ def packed(kernel: Kernel) -> tuple[ctypes.Structure, list[Any]]:
     posters, first = [], 0
     for poster in kernel.posters:
         if poster.period < 1 or poster.gap < 1:
-            raise ValueError(f"Period and gap of a thread must be at least 1 cycle, not {poster.period} and {poster.gap}")
+            raise ValueError("Period and gap of a thread must be at least 1 cycle, "
+                             f"not {poster.period} and {poster.gap}")
         posters.append(_Poster(first, len(poster.rules), int(poster.after_kernel), int(poster.in_order), poster.delay,
                                poster.period, poster.latency, poster.gap))
         first += len(poster.rules)

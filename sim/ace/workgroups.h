@@ -3,8 +3,8 @@
 //
 // A workgroup that is free starts the next task of the kernel's list. A task computes, then writes its part of a slice:
 // its bytes are visible when the memory has served them (AxiMemory::served_write), with the latency of the memory and in
-// the bandwidth that it shares with m_axi. Only then does the workgroup give its notice: a tick, a bit of a mask in
-// memory, or nothing. A post is a store to s_axi_db, which transfers at most one beat per cycle.
+// the bandwidth that m_axi shares. Only then does the workgroup give its notice: a tick, a bit of a mask in memory, or
+// nothing. A post is a store to s_axi_db, which transfers at most one beat per cycle.
 #pragma once
 
 #include <queue>
@@ -112,7 +112,8 @@ public:
             offset += tasks_[task].bytes;
             if (tasks_[task].slice >= slices_.size()) throw std::runtime_error("A task is of no slice.");
         }
-        if (offset != bytes_.size()) throw std::runtime_error("The tasks of a kernel do not have as many bytes as given.");
+        if (offset != bytes_.size())
+            throw std::runtime_error("The tasks of a kernel do not have as many bytes as given.");
         for (size_t slice = 0; slice < slices_.size(); ++slice) remaining_[slice] = slices_[slice].tasks;
         for (const PosterParameters& poster : given.posters.copy()) {
             open_rules_ += poster.rules;

@@ -2,8 +2,8 @@
 """All-to-all by puts on a ring of 2 to 4 endpoints.
 
 Neighbours are reached by one put. The slices for the opposite rank of four go half each way, through a buffer at a
-neighbour: the bytes that arrive there count, and the counter's firing posts the second put (a chain of triggers). In
-``polled`` and ``last``, a thread of the neighbour polls a flag instead.
+neighbour: the bytes that arrive there count, and the counter's firing posts the second put (a chain of triggers).
+Without counters, a thread of the neighbour polls a flag instead.
 
 A slice is received when its flag is 1: set by a counter of the receiver, or by a signal behind the put.
 """
@@ -21,7 +21,7 @@ from sim.ace.shared_library import ClusterFailed
 
 from .counters import Counter, Counters
 from .setup import Method, sequence
-from .transport import MASKS, Transport
+from .transport import MASK_BYTES, MASKS, Transport
 
 __all__ = ["OUTPUT", "Exchange"]
 
@@ -46,10 +46,8 @@ class Exchange(Transport):
         self.ranks, self.slices = sizes.ranks, sizes.slices
         self.pitch = max(64, 1 << (sizes.slice_bytes - 1).bit_length())
         self.half = -(-self.slices // 2) if self.ranks == 4 else 0
-        self.hardware = self.method not in (Method.POLLED, Method.LAST)
-        self.signals = self.setup.receipts == "signal" or not self.hardware
-        if self.method == Method.COMPUTE:
-            self.hardware = self.signals = False
+        self.signals = self.setup.receipts == "signal"
+        self.hardware = self.ticked or not self.signals
         for rank in range(self.ranks):
             self._fill(rank)
         if self.method == Method.COMPUTE:
@@ -63,7 +61,7 @@ class Exchange(Transport):
         for base in (OUTPUT, _RESULT, _FORWARD):
             self.cluster.write_memory(rank, base, memory)
         self.cluster.write_memory(rank, _FLAGS, bytes(PAGE_BYTES * 2))
-        self.cluster.write_memory(rank, MASKS, bytes(PAGE_BYTES * 2))
+        self.cluster.write_memory(rank, MASKS, bytes(MASK_BYTES))
         if self.method == Method.COMMUNICATION:
             for distance, number in sequence(self.order, rank, self.ranks, self.slices):
                 self.cluster.write_memory(rank, self.address(rank, (rank + distance) % self.ranks, number),
@@ -112,7 +110,8 @@ class Exchange(Transport):
                          threshold=self.sizes.slice_bytes, page=_FORWARDING)
             self._count_span(endpoint, "forward", _FORWARD, forwards, shift)
 
-    def _count_span(self, endpoint: EndpointDriver, name: str, base: int, counters: Sequence[Counter], shift: int) -> None:
+    def _count_span(self, endpoint: EndpointDriver, name: str, base: int, counters: Sequence[Counter],
+                    shift: int) -> None:
         if counters:
             self.cluster.do(endpoint.define_export(
                 _SPANS[name], base=base, length=len(counters) * self.pitch, ports=[0, 1],
@@ -184,7 +183,7 @@ class Exchange(Transport):
         return self.tick_store(self._ticks[distance, number], value=value) if distance else None
 
     def other_rules(self, rank: int) -> list[Rule]:
-        if not self.half:
+        if not self.half or self.hardware:
             return []
         return [Rule(posts=[Store(_FORWARDING * PAGE_BYTES, word.to_bytes())
                             for word in self._second_words(number, RequestFlag.SC)],

@@ -7,7 +7,8 @@ GEMM + all-to-all         tiles of a matrix product go back to the ranks of thei
 GEMV + all-reduce         each rank has some columns of the matrix; the partial sums are added
 ========================  =====================================================================================
 
-Tasks compute their parts one by one. The reference is computed for whole arrays, independently of slices and tasks. Sums of floating point are in one fixed order, so that all bits are determined.
+Tasks compute their parts one by one. The reference is computed for whole arrays, independently
+of slices and tasks. Sums of floating point are in one fixed order, so that all bits are determined.
 """
 
 from collections.abc import Callable
@@ -21,9 +22,12 @@ from hw.ace.collectives import Collective
 from hw.ace.numerics.formats import DType
 from hw.errors import UserError
 
-__all__ = ["ELEMENTS", "OPERATIONS", "Operation", "Sizes", "make"]
+__all__ = ["ELEMENTS", "MOST_TASKS", "OPERATIONS", "Operation", "Sizes", "make"]
 
 ELEMENTS = {"int32": DType.INT32, "fp32": DType.FP32}
+
+MOST_TASKS = 256
+"""Tasks of a slice."""
 
 _Array = npt.NDArray[Any]
 
@@ -59,14 +63,14 @@ class Sizes:
     def __post_init__(self) -> None:
         if self.element not in ELEMENTS:
             raise UserError(f"Elements must be {' or '.join(ELEMENTS)}, not {self.element!r}.")
-        for name, high in (("ranks", 4), ("slices", 64), ("tasks", 64), ("depth", 256)):
+        for name, high in (("ranks", 4), ("slices", 64), ("tasks", MOST_TASKS), ("depth", 256)):
             low = 2 if name == "ranks" else 1
             if not low <= getattr(self, name) <= high:
                 raise UserError(f"The number of {name} must be from {low} to {high}, not {getattr(self, name)}."
                                 if name != "depth" else f"The depth must be from 1 to {high}, not {self.depth}.")
         if not 8 * self.tasks <= self.slice_bytes <= 1 << 20 or self.slice_bytes % (8 * self.tasks):
-            raise UserError(f"A slice must be a multiple of 8 bytes for each of its {self.tasks} tasks and at most 1 MiB, "
-                            f"not {self.slice_bytes:,} bytes.")
+            raise UserError(f"A slice must be a multiple of 8 bytes for each of its {self.tasks} tasks and at most "
+                            f"1 MiB, not {self.slice_bytes:,} bytes.")
 
     @property
     def part_elements(self) -> int:

@@ -25,7 +25,7 @@ from sim.ace.shared_library import ClusterFailed
 from .counters import Counters
 from .operations import ELEMENTS
 from .setup import Method
-from .transport import MASKS, Transport
+from .transport import MASK_BYTES, MASKS, Transport
 
 __all__ = ["PARTIAL", "SlicedReduction"]
 
@@ -59,7 +59,7 @@ class SlicedReduction(Transport):
         for rank in range(sizes.ranks):
             self.cluster.write_memory(rank, PARTIAL, np.zeros(self.length, np.uint8))
             self.cluster.write_memory(rank, _RESULT, np.full(self.length + PAGE_BYTES, _BEFORE, np.uint8))
-            self.cluster.write_memory(rank, MASKS, bytes(PAGE_BYTES))
+            self.cluster.write_memory(rank, MASKS, bytes(MASK_BYTES))
             if self.method == Method.COMMUNICATION:
                 self.cluster.write_memory(rank, PARTIAL, self.operation.parts[rank].ravel())
         if self.ticked:

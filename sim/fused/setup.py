@@ -77,7 +77,7 @@ class Setup:
     first_compute : int or None
         Cycles of the tasks of each rank's first slice instead; the kernel's last slice takes the difference longer.
     thread : :class:`Thread`
-        Polls masks in ``polled``, and flags that start forwarding there.
+        Polls masks in ``polled``.
     wait_period : int
         Of the consumers.
     launch : int
@@ -86,9 +86,12 @@ class Setup:
         Cycles of a store from a workgroup to the endpoint.
     fence : bool
         A workgroup stalls until its part is visible.
+    atomic_latency : int or None
+        Cycles of the atomic operation of ``last``; by default the read latency of memory.
     receipts : str
-        Consumers poll a flag that ``counter``: a counter of the receiver sets when the slice's bytes have been written,
-        ``signal``: the sender writes behind the slice. ``polled`` and ``last`` use no counters, only ``signal``.
+        Consumers poll a flag. ``counter``: a counter of the receiver sets it when the slice's bytes have been written.
+        ``signal``: the sender writes it behind the slice; then ``polled``, ``last`` and ``unfused`` use no counters at
+        all, and a thread polls flags for slices to forward.
     seed : int
     """
 
@@ -103,13 +106,14 @@ class Setup:
     launch: int = 0
     store_delay: int = 0
     fence: bool = False
+    atomic_latency: int | None = None
     receipts: str = "counter"
     seed: int = 1
 
     def __post_init__(self) -> None:
         for name, low, high in (("workgroups", 1, 1024), ("compute", 0, 1 << 32), ("wait_period", 1, 1 << 20),
-                                ("launch", 0, 1 << 32), ("store_delay", 0, 1 << 20)):
-            if not low <= getattr(self, name) <= high:
+                                ("launch", 0, 1 << 32), ("store_delay", 0, 1 << 20), ("atomic_latency", 0, 1 << 20)):
+            if getattr(self, name) is not None and not low <= getattr(self, name) <= high:
                 raise UserError(f"{name} must be from {low:,} to {high:,}, not {getattr(self, name)}.")
         if self.thread.period < 1 or self.thread.latency < 0 or self.thread.gap < 1:
             raise UserError(f"A thread's period and gap must be at least 1 cycle and its latency at least 0, not "
@@ -119,14 +123,13 @@ class Setup:
 
 
 def sequence(order: Order, rank: int, ranks: int, slices: int) -> list[tuple[int, int]]:
-    """Slices of an all-to-all in the order of computation, as ``(distance, slice)``: the target is ``distance`` ranks up
-    the ring, 0 the rank itself.
+    """Slices of an all-to-all in the order of computation, as ``(distance, slice)``: the target is ``distance`` ranks
+    up the ring, 0 the rank itself.
 
-    Remote slices alternate between the targets, the farthest first, as those are forwarded.
+    Remote slices alternate between the targets, which keeps all links busy.
     """
     if order == Order.BY_RANK:
         return [((target - rank) % ranks, number) for target in range(ranks) for number in range(slices)]
-    distances = sorted(range(1, ranks), key=lambda distance: -min(distance, ranks - distance))
-    remote = [(distance, number) for number in range(slices) for distance in distances]
+    remote = [(distance, number) for number in range(slices) for distance in range(1, ranks)]
     own = [(0, number) for number in range(slices)]
     return remote + own if order == Order.REMOTE_FIRST else own + remote

@@ -12,13 +12,15 @@ from sim.ace.kernels import Credit, Kernel, Notice, Poster, Rule, Slice, Store, 
 from sim.endpoint.cluster import EndpointCluster
 
 from .counters import Counter
-from .operations import Operation
-from .setup import Method, Order, Setup, Thread
+from .operations import MOST_TASKS, Operation
+from .setup import Method, Order, Setup
 
-__all__ = ["MASKS", "Transport"]
+__all__ = ["MASKS", "MASK_BYTES", "Transport"]
 
-MASKS, _MASK_PITCH = 0x5000_0000, 8
+MASKS, _MASK_PITCH = 0x5000_0000, MOST_TASKS // 8
 """Address of the masks in which workgroups mark parts of slices."""
+
+MASK_BYTES = 256 * _MASK_PITCH
 
 _NOTICES = {Method.TRIGGERS: Notice.TICK, Method.POLLED: Notice.MASK, Method.LAST: Notice.LAST}
 
@@ -101,7 +103,7 @@ class Transport(ABC):
             slices=[] if alone else [replace(one, tasks=tasks) for one in slices],
             posters=self._posters(rank, plan), credits=self.credits(),
             waits=[] if self.method == Method.COMPUTE else self.waits(rank), fence=setup.fence,
-            store_delay=setup.store_delay, atomic_latency=setup.memory.read_latency)
+            store_delay=setup.store_delay, atomic_latency=_default(setup.atomic_latency, setup.memory.read_latency))
 
     def _tasks(self, rank: int, position: int, count: int, target: int, number: int) -> list[Task]:
         setup = self.setup
@@ -132,17 +134,20 @@ class Transport(ABC):
             ticks = [self.tick(rank, target, number, tasks) for target, number in plan]
             return [Poster(rules=[Rule(posts=[tick]) for tick in ticks if tick])]
         if self.method == Method.UNFUSED:
-            return [Poster(rules=[Rule(posts=posts) for posts in self.unfused_posts(rank, plan) if posts],
-                           after_kernel=True, in_order=True, delay=setup.launch)]
+            posts = [Rule(posts=posts) for posts in self.unfused_posts(rank, plan) if posts]
+            return [Poster(rules=posts, after_kernel=True, in_order=True, delay=setup.launch), *self._others(rank)]
         if self.method == Method.POLLED:
             rules = [Rule(posts=posts, address=self._mask(position), bits=tasks)
                      for position, one in enumerate(plan) if (posts := self.posts(rank, *one))]
-            return [self._thread(setup.thread, [*rules, *self.other_rules(rank)])]
-        if self.method == Method.LAST and (others := self.other_rules(rank)):
-            return [self._thread(setup.thread, others)]
-        return []
+            return [self._thread([*rules, *self.other_rules(rank)])]
+        return self._others(rank) if self.method == Method.LAST else []
 
-    def _thread(self, thread: Thread, rules: list[Rule]) -> Poster:
+    def _others(self, rank: int) -> list[Poster]:
+        rules = self.other_rules(rank)
+        return [self._thread(rules)] if rules else []
+
+    def _thread(self, rules: list[Rule]) -> Poster:
+        thread = self.setup.thread
         return Poster(rules=rules, in_order=self.in_order, period=thread.period, latency=thread.latency,
                       gap=thread.gap)
 
@@ -169,3 +174,7 @@ class Transport(ABC):
         """A store that ticks one or two counters of a block."""
         data = b"".join(TickWord.add(counter.number, value, generation=0).to_bytes() for counter in counters)
         return Store(self.cluster.whole.triggers.tick_page(counters[0].block) * PAGE_BYTES, data)
+
+
+def _default(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements of fused operations in RTL: methods over the number of slices, orders, causes of the difference from the
+bound, and the path of a single slice.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.layouts import PacketKind
+from hw.errors import UserError
+
+from .exchange import OUTPUT
+from .operations import MOST_TASKS, OPERATIONS, Operation, Sizes, make
+from .reduction import PARTIAL
+from .run import run
+from .setup import Method, Order, Setup, Thread
+
+__all__ = ["CAUSES", "METHODS", "Bench", "describe"]
+
+METHODS = (Method.TRIGGERS, Method.POLLED, Method.LAST, Method.UNFUSED)
+
+_Row = dict[str, Any]
+_Note = Callable[[str], object]
+
+
+def describe(name: str, operation: Operation, setup: Setup, method: Method, order: Order) -> _Row:
+    """A run in the terms of the system simulator: the parameters of ``sim.system.fused_calibration.FusedCase``.
+
+    A workgroup is busy for ``compute_cycles``; its tick leaves ``memory_latency`` cycles later, when its part is in
+    memory. ``relay``: slices for the opposite rank of four go through the memory of a neighbour.
+    """
+    sizes = operation.sizes
+    return {"operation": name, "ranks": sizes.ranks, "slices": sizes.slices, "slice_bytes": sizes.slice_bytes,
+            "workgroups": setup.workgroups, "tasks": sizes.tasks, "compute_cycles": setup.compute,
+            "order": order.value, "fused": method.fused, "relay": True,
+            "link_bytes_per_cycle": setup.link.bytes_per_cycle or setup.config.beat_bytes,
+            "link_latency": setup.link.latency, "memory_latency": setup.memory.read_latency,
+            "packet_bytes": setup.config.ace.packet_bytes, "header_bytes": WIRE_HEADER_BYTES,
+            "beat_bytes": setup.config.beat_bytes}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """An operation of a given size on a given machine.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`OPERATIONS`.
+    ranks : int
+    target_bytes : int
+        Bytes of a rank's result for each target, or of the whole result of an all-reduce.
+    tasks : int
+        Tasks that compute them.
+    setup : :class:`Setup`
+    element : str
+    depth : int
+        Of :class:`Sizes`.
+    """
+
+    name: str
+    ranks: int
+    target_bytes: int
+    tasks: int
+    setup: Setup
+    element: str = "int32"
+    depth: int = 8
+
+    def __post_init__(self) -> None:
+        if self.name not in OPERATIONS:
+            raise UserError(f"The operation must be one of {', '.join(OPERATIONS)}, not {self.name!r}.")
+
+    def operation(self, slices: int) -> Operation:
+        """The operation with its tasks divided among this number of slices."""
+        if self.tasks % slices or not 1 <= self.tasks // slices <= MOST_TASKS:
+            raise UserError(f"{self.tasks} tasks cannot be divided among {slices} slices of at most {MOST_TASKS} "
+                            "tasks.")
+        if self.target_bytes % self.tasks:
+            raise UserError(f"{self.target_bytes:,} bytes cannot be divided among {self.tasks} tasks.")
+        return make(self.name, Sizes(ranks=self.ranks, slices=slices, tasks=self.tasks // slices, depth=self.depth,
+                                     slice_bytes=self.target_bytes // slices, element=self.element),
+                    seed=self.setup.seed)
+
+    @property
+    def rank_tasks(self) -> int:
+        """Tasks of a rank, those of its own slices included."""
+        return self.tasks * (1 if self.name == "gemv" else self.ranks)
+
+    def balanced(self, ratio: float, slices: int) -> "Bench":
+        """The bench with tasks of such a length that computation alone takes ``ratio`` times communication alone."""
+        alone = run(self.operation(slices), self.setup, Method.COMMUNICATION).cycles
+        compute = round(ratio * alone * self.setup.workgroups / self.rank_tasks)
+        return replace(self, setup=replace(self.setup, compute=compute))
+
+    def with_(self, **changes: Any) -> "Bench":
+        """The bench with a changed :class:`Setup`."""
+        return replace(self, setup=replace(self.setup, **changes))
+
+    # Methods over slices
+
+    def sweep(self, numbers: Sequence[int], methods: Sequence[Method], note: _Note) -> Iterator[_Row]:
+        """A row for each number of slices: cycles of each method, of computation and of communication alone, and
+        ``described`` of :func:`describe`."""
+        for slices in numbers:
+            operation = self.operation(slices)
+            row: _Row = {"slices": slices, "slice_bytes": operation.sizes.slice_bytes}
+            for method in (Method.COMPUTE, Method.COMMUNICATION, *methods):
+                note(f"{slices} slices, {method.value}")
+                row[method.value] = run(operation, self.setup, method).cycles
+            row["bound"] = max(row["compute"], row["communication"])
+            row["described"] = describe(self.name, operation, self.setup, Method.TRIGGERS, Order.REMOTE_FIRST)
+            yield row
+
+    def orders(self, slices: int, note: _Note) -> Iterator[_Row]:
+        """A row for each order of slices: cycles, and the skew of the ranks."""
+        operation = self.operation(slices)
+        for order in Order:
+            note(f"order {order.value}")
+            made = run(operation, self.setup, Method.TRIGGERS, order)
+            yield {"order": order.value, "slices": slices, "cycles": made.cycles, "skew": round(made.skew, 4),
+                   "ended": made.ended}
+
+    # Causes
+
+    def excess(self, slices: int, method: Method = Method.TRIGGERS) -> _Row:
+        """Cycles beyond the longer of computation and communication alone."""
+        operation = self.operation(slices)
+        # Without delay of the first slice, computation takes as long.
+        alone = [run(operation, self.setup, one).cycles for one in (Method.COMPUTE, Method.COMMUNICATION)]
+        fused = run(operation, self.setup, method).cycles
+        return {"compute": alone[0], "communication": alone[1], "fused": fused, "excess": fused - max(alone)}
+
+    def causes(self, slices: int, note: _Note) -> list[_Row]:
+        """The measured excess, then a row for each cause: the same with one input changed."""
+        note("the difference from the bound")
+        whole = self.excess(slices)
+        rows = [{"cause": "all", "change": "", **whole, "cycles": whole["excess"], "share": 1.0}]
+        for cause, (change, changed) in CAUSES.items():
+            note(f"without {cause}")
+            bench, method = changed(self)
+            found = bench.excess(slices, method)
+            cycles = whole["excess"] - found["excess"]
+            rows.append({"cause": cause, "change": change, **found, "cycles": cycles,
+                         "share": round(cycles / whole["excess"], 4) if whole["excess"] else 0.0})
+        return rows
+
+    # A single slice
+
+    def path(self, slice_bytes: int, note: _Note) -> _Row:
+        """Cycles from the last tick of a single slice to each event after it."""
+        note(f"path of a slice of {slice_bytes:,} B")
+        one = replace(self, target_bytes=slice_bytes, tasks=1)
+        made = run(one.operation(1), replace(self.setup, wait_period=1), Method.TRIGGERS, log=True)
+        assert made.log is not None
+        begin = made.begin + made.noticed[0][0]
+        base = PARTIAL if self.name == "gemv" else OUTPUT
+        kind = PacketKind.DATA if self.name == "gemv" else PacketKind.PUT
+        reads = [burst.begin for burst in made.log.bursts
+                 if burst.rank == 0 and not burst.write and base <= burst.address < base + slice_bytes]
+        left = [packet.begin for packet in made.log.packets
+                if packet.rank == 0 and not packet.came and packet.kind == kind and packet.begin >= begin]
+        return {"slice_bytes": slice_bytes, "read": min(reads) - begin, "packet": min(left) - begin,
+                "seen": made.begin + made.seen[1 % self.ranks][0] - begin}
+
+
+def _first(bench: Bench) -> tuple[Bench, Method]:
+    return bench.with_(first_compute=0), Method.TRIGGERS
+
+
+def _latencies(bench: Bench) -> tuple[Bench, Method]:
+    memory = bench.setup.memory
+    return bench.with_(link=replace(bench.setup.link, latency=1),
+                       memory=replace(memory, read_latency=2, write_latency=2)), Method.TRIGGERS
+
+
+def _polls(bench: Bench) -> tuple[Bench, Method]:
+    return bench.with_(wait_period=1), Method.TRIGGERS
+
+
+def _ticks(bench: Bench) -> tuple[Bench, Method]:
+    if bench.name == "gemv":
+        return bench.with_(thread=Thread(period=1, latency=0, gap=1)), Method.POLLED
+    return bench.with_(atomic_latency=0), Method.LAST
+
+
+CAUSES: dict[str, tuple[str, Callable[[Bench], tuple[Bench, Method]]]] = {
+    "first slice": ("the tasks of the first slice take no time, those of the last one twice as long", _first),
+    "latencies": ("memories of 2 cycles, links of 1 cycle", _latencies),
+    "poll of flags": ("consumers poll in every cycle", _polls),
+    "ticks": ("workgroups post the requests themselves, at no cost", _ticks),
+}
+"""Cause -> the input that is changed, and a function that changes it."""
