@@ -22,8 +22,11 @@ PAPER = {"embedding": "31 % on average and at most 58 % between nodes, 20 % on a
          "gemm": "12 % on average, at most 20 %", "gemv": "13 % on average, at most 22 %"}
 """Time saved in arXiv 2305.06942, on its machines."""
 
-SLICES = "1,2,4,8,16,32,64"
-SLICES_BY_OPERATION = {"gemv": "1,2,4,8,16,32"}
+SLICES = (1, 2, 4, 8, 16, 32, 64)
+MOST_SLICES = {2: 64, 3: 32, 4: 16}
+"""Of an all-to-all by default, by ranks: as there are counters in `tiny`."""
+
+MOST_COMMANDS = 32
 
 
 def configure(designs: Subparsers) -> None:
@@ -40,8 +43,8 @@ def configure(designs: Subparsers) -> None:
                        "rank, or of the whole sum of gemv (default: %(default)s)")
     fused.add_argument("--tasks", type=integer, default=256, metavar="N",
                        help="tasks that compute them (default: %(default)s)")
-    fused.add_argument("--slices", metavar="N,...", help="slices that they form (default: "
-                       f"{SLICES}; gemv: up to 32)")
+    fused.add_argument("--slices", metavar="N,...", help="slices that they form (default: powers of two to 64; with 3 "
+                       "ranks or gemv to 32, with 4 ranks to 16)")
     fused.add_argument("--element", default="int32", choices=("int32", "fp32"), help="(default: int32)")
     fused.add_argument("--workgroups", type=integer, default=8, metavar="N", help="of each rank (default: %(default)s)")
     length = fused.add_mutually_exclusive_group()
@@ -62,9 +65,9 @@ def configure(designs: Subparsers) -> None:
                        help="latency of the links (default: %(default)s)")
     fused.add_argument("--latency", type=integer, default=50, metavar="CYCLES",
                        help="latency of the memories, for reads and for writes (default: %(default)s)")
-    fused.add_argument("--causes", type=integer, default=32, metavar="SLICES", help="also measure the causes of the "
-                       "difference from the bound, and the orders of slices, at this number of slices; 0: do not "
-                       "(default: %(default)s)")
+    fused.add_argument("--causes", type=integer, metavar="SLICES", help="also measure the causes of the difference "
+                       "from the bound, and the orders of slices, at this number of slices; 0: do not (default: 32, or "
+                       "16 with 4 ranks)")
     add_seed(fused)
     add_json(fused)
     fused.add_argument("--plot", metavar="FILE", help="draw time over slices as PNG")
@@ -79,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
     bench = _bench(args)
     for number in {*slices, *([args.causes] if args.causes else [])}:
-        bench.operation(number)
+        bench.check(number)
     methods = [method for method in METHODS if args.operation != "gemv" or method != Method.LAST]
     with measuring(f"fused {args.config}") as (building, notify):
         from sim.endpoint.cluster import library
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         notify("", total=len(slices) * (2 + len(methods)) + others, advance=0)
         if args.compute is None:
             notify("communication alone")
-            bench = bench.balanced(args.balance, max(slices))
+            bench = bench.balanced(args.balance, args.causes or max(slices))
         result: Row = {
             "operation": args.operation, "config": args.config, "data_width": bench.setup.config.data_width,
             "ranks": args.ranks, "bytes": args.bytes, "tasks": args.tasks, "element": args.element,
@@ -101,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
         result["path"] = [bench.path(size, notify) for size in (256, 1024, 4096)]
         result["orders"] = list(bench.orders(args.causes, notify)) if args.causes and args.operation != "gemv" else []
         result["causes"] = bench.causes(args.causes, notify) if args.causes else []
+        if args.causes:
+            result["slice_cost"] = bench.slice_cost(args.causes, notify)
     if args.plot:
         from sim.fused.plot import draw
 
@@ -127,14 +132,17 @@ def _bench(args: argparse.Namespace) -> "Bench":
 
 
 def _check(args: argparse.Namespace) -> list[int]:
-    given = args.slices or SLICES_BY_OPERATION.get(args.operation, SLICES)
+    check_range("--ranks", args.ranks, 2, 4)
+    most = MOST_COMMANDS if args.operation == "gemv" else MOST_SLICES[args.ranks]
     try:
-        slices = list(dict.fromkeys(int(part, 0) for part in given.split(",")))
+        slices = [number for number in SLICES if number <= most] if args.slices is None else list(
+            dict.fromkeys(int(part, 0) for part in args.slices.split(",")))
     except ValueError:
-        raise UserError(f"--slices must be integers separated by commas, not {given!r}.") from None
+        raise UserError(f"--slices must be integers separated by commas, not {args.slices!r}.") from None
     for number in slices:
         check_range("--slices", number, 1, 64)
-    check_range("--ranks", args.ranks, 2, 4)
+    if args.causes is None:
+        args.causes = min(most, 32)
     check_range("--bytes", args.bytes, 8, 1 << 22)
     check_range("--tasks", args.tasks, 1, 4096)
     check_range("--workgroups", args.workgroups, 1, 1024)
@@ -182,12 +190,17 @@ def _show(result: Row) -> None:
             orders.add_row(row["order"], f"{row['cycles']:,}", f"{row['skew']:.1%}")
         console.print(orders)
     if result["causes"]:
-        causes = _table("Causes of the excess", "Each measured with one input changed, for which bound and run are "
-                        "measured again", "cause", "changed input", "excess", "cycles", "share")
-        for row in result["causes"]:
-            causes.add_row(row["cause"], row["change"], f"{row['excess']:,}", f"{row['cycles']:,}",
-                           f"{row['share']:.0%}")
+        whole = result["causes"][0]["excess"]
+        causes = _table(f"Causes of the excess of {whole:,} cycles with {result['slice_cost']['slices']} slices",
+                        "less: without this cause only; remaining: without it and those above; bound and run are "
+                        "measured again for the changed input", "cause", "changed input", "less", "share", "remaining")
+        for row in result["causes"][1:]:
+            causes.add_row(row["cause"], row["change"], f"{row['cycles']:,}",
+                           f"{row['cycles'] / whole:.0%}" if whole else "", f"{row['remaining']:,}")
         console.print(causes)
+        cost = result["slice_cost"]
+        console.print(f"The bound contains {cost['cycles']:g} cycles per slice: communication alone takes "
+                      f"{cost['communication']:,} cycles, in one slice {cost['one']:,}.", highlight=False)
 
 
 def _table(title: str, caption: str, *columns: str) -> Table:

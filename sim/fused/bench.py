@@ -11,9 +11,9 @@ from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.layouts import PacketKind
 from hw.errors import UserError
 
-from .exchange import OUTPUT
+from .exchange import OUTPUT, Exchange
 from .operations import MOST_TASKS, OPERATIONS, Operation, Sizes, make
-from .reduction import PARTIAL
+from .reduction import PARTIAL, SlicedReduction
 from .run import run
 from .setup import Method, Order, Setup, Thread
 
@@ -71,6 +71,14 @@ class Bench:
     def __post_init__(self) -> None:
         if self.name not in OPERATIONS:
             raise UserError(f"The operation must be one of {', '.join(OPERATIONS)}, not {self.name!r}.")
+
+    def check(self, slices: int) -> None:
+        """Raise UserError if there are too few counters for this number of slices."""
+        sizes = self.operation(slices).sizes
+        if self.name == "gemv":
+            SlicedReduction.allot(self.setup.config, sizes)
+        else:
+            Exchange.allot(self.setup.config, sizes, received=self.setup.receipts == "counter")
 
     def operation(self, slices: int) -> Operation:
         """The operation with its tasks divided among this number of slices."""
@@ -133,18 +141,27 @@ class Bench:
         return {"compute": alone[0], "communication": alone[1], "fused": fused, "excess": fused - max(alone)}
 
     def causes(self, slices: int, note: _Note) -> list[_Row]:
-        """The measured excess, then a row for each cause: the same with one input changed."""
+        """The measured excess, then a row for each cause, with an input changed: ``cycles`` is the excess that this
+        removes, by itself; ``remaining`` is the excess when the inputs of the causes before it are changed as well."""
         note("the difference from the bound")
         whole = self.excess(slices)
-        rows = [{"cause": "all", "change": "", **whole, "cycles": whole["excess"], "share": 1.0}]
+        rows = [{"cause": "", "change": "", **whole, "cycles": 0, "remaining": whole["excess"]}]
+        together, method = self, Method.TRIGGERS
         for cause, (change, changed) in CAUSES.items():
             note(f"without {cause}")
-            bench, method = changed(self)
-            found = bench.excess(slices, method)
-            cycles = whole["excess"] - found["excess"]
-            rows.append({"cause": cause, "change": change, **found, "cycles": cycles,
-                         "share": round(cycles / whole["excess"], 4) if whole["excess"] else 0.0})
+            alone = changed(self)[0].excess(slices, changed(self)[1])
+            together, last = changed(together)
+            method = last if last != Method.TRIGGERS else method
+            rows.append({"cause": cause, "change": change, **alone, "cycles": whole["excess"] - alone["excess"],
+                         "remaining": together.excess(slices, method)["excess"]})
         return rows
+
+    def slice_cost(self, slices: int, note: _Note) -> _Row:
+        """Cycles of communication alone per slice, beyond those of one slice with the same bytes."""
+        note("cost of a slice")
+        many, one = (run(self.operation(number), self.setup, Method.COMMUNICATION).cycles
+                     for number in (slices, max(1, self.tasks // MOST_TASKS)))
+        return {"slices": slices, "communication": many, "one": one, "cycles": round((many - one) / slices, 2)}
 
     # A single slice
 

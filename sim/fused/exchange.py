@@ -5,7 +5,8 @@ Neighbours are reached by one put. The slices for the opposite rank of four go h
 neighbour: the bytes that arrive there count, and the counter's firing posts the second put (a chain of triggers).
 Without counters, a thread of the neighbour polls a flag instead.
 
-A slice is received when its flag is 1: set by a counter of the receiver, or by a signal behind the put.
+A slice is received when its flag is 1. A counter of the receiver posts a copy of 8 bytes that sets it, which unlike a
+signal does not wait for those before it; or the sender posts a signal behind the put.
 """
 
 from collections.abc import Sequence
@@ -15,11 +16,12 @@ import numpy as np
 from dmace.drivers.endpoint import EndpointDriver
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import NativeWord, RequestFlag
-from hw.endpoint.config import remote_address
+from hw.endpoint.config import EndpointConfig, remote_address
 from sim.ace.kernels import Credit, Rule, Store, Wait
 from sim.ace.shared_library import ClusterFailed
 
 from .counters import Counter, Counters
+from .operations import Sizes
 from .setup import Method, sequence
 from .transport import MASK_BYTES, MASKS, Transport
 
@@ -41,6 +43,16 @@ _BEFORE = 0xA5
 class Exchange(Transport):
     """An all-to-all. Targets are given by their distance up the ring, see :func:`sequence`."""
 
+    @staticmethod
+    def allot(config: EndpointConfig, sizes: Sizes, *, received: bool = True,
+              ticked: bool = True) -> tuple[list[Counter], list[Counter], list[Counter]]:
+        """Counters of slices to be received, forwarded and sent. Raises UserError where there are too few."""
+        counters, remote = Counters(config), (sizes.ranks - 1) * sizes.slices
+        forwards = 2 * -(-sizes.slices // 2) if sizes.ranks == 4 else 0
+        return (counters.consecutive(remote, "Slices to be received") if received else [],
+                counters.consecutive(forwards, "Slices to be forwarded"),
+                counters.any(remote, "Slices to be sent") if ticked else [])
+
     def prepare(self) -> None:
         sizes = self.sizes
         self.ranks, self.slices = sizes.ranks, sizes.slices
@@ -60,7 +72,7 @@ class Exchange(Transport):
         memory = np.full(self.ranks * self.slices * self.pitch, _BEFORE, np.uint8)
         for base in (OUTPUT, _RESULT, _FORWARD):
             self.cluster.write_memory(rank, base, memory)
-        self.cluster.write_memory(rank, _FLAGS, bytes(PAGE_BYTES * 2))
+        self.cluster.write_memory(rank, _FLAGS, bytes(PAGE_BYTES) + (1).to_bytes(PAGE_BYTES, "little"))
         self.cluster.write_memory(rank, MASKS, bytes(MASK_BYTES))
         if self.method == Method.COMMUNICATION:
             for distance, number in sequence(self.order, rank, self.ranks, self.slices):
@@ -89,10 +101,8 @@ class Exchange(Transport):
 
     def _count(self) -> None:
         """Allot and arm the counters: equal ones on all ranks."""
-        counters = Counters(self.cluster.whole)
-        received = [] if self.signals else counters.consecutive((self.ranks - 1) * self.slices, "Slices to be received")
-        forwards = counters.consecutive(2 * self.half, "Slices to be forwarded") if self.half else []
-        ticks = counters.any((self.ranks - 1) * self.slices, "Slices to be sent") if self.ticked else []
+        received, forwards, ticks = self.allot(self.cluster.whole, self.sizes, received=not self.signals,
+                                               ticked=self.ticked)
         self._ticks = {(distance, number): ticks[(distance - 1) * self.slices + number]
                        for distance in range(1, self.ranks) for number in range(self.slices)} if ticks else {}
         self.assign_blocks()
@@ -102,7 +112,8 @@ class Exchange(Transport):
                 self.arm(rank, counter, words, threshold=self.sizes.tasks, page=queue)
             shift = self.pitch.bit_length() - 1
             for index, counter in enumerate(received):
-                self.arm(rank, counter, [NativeWord.signal(dst=(_OWN_FLAGS, 8 * index), value=1)],
+                self.arm(rank, counter, [NativeWord.copy(src=(_OWN_FLAGS, PAGE_BYTES), dst=(_OWN_FLAGS, 8 * index),
+                                                         length=8, flags=0)],
                          threshold=self.sizes.slice_bytes, page=_FLAGGING)
             self._count_span(endpoint, "result", _RESULT, received, shift)
             for number in range(self.slices if forwards else 0):
@@ -175,7 +186,9 @@ class Exchange(Transport):
         distance = (target - rank) % self.ranks
         if not distance:
             return []
-        queue, words = self._words(distance, number, RequestFlag.SC)
+        # Software needs the completion word now and then to see its credits.
+        often = number % 4 == 3 or number == self.slices - 1 or distance not in (1, self.ranks - 1)
+        queue, words = self._words(distance, number, RequestFlag.SC if often else 0)
         return [Store(queue * PAGE_BYTES, word.to_bytes()) for word in words]
 
     def tick(self, rank: int, target: int, number: int, value: int) -> Store | None:

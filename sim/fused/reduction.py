@@ -17,13 +17,14 @@ from hw.ace.model.collective import results
 from hw.ace.numerics.formats import Reduction
 from hw.ace.words import CommandFlag, CommandWord
 from hw.common.sizes import PAGE_BYTES
+from hw.endpoint.config import EndpointConfig
 from hw.triggers.words import TickWord
 from sim.ace.buffers import REGIONS
 from sim.ace.kernels import Credit, Store, Wait
 from sim.ace.shared_library import ClusterFailed
 
-from .counters import Counters
-from .operations import ELEMENTS
+from .counters import Counter, Counters
+from .operations import ELEMENTS, Sizes
 from .setup import Method
 from .transport import MASK_BYTES, MASKS, Transport
 
@@ -52,6 +53,11 @@ class SlicedReduction(Transport):
 
     in_order = True
 
+    @staticmethod
+    def allot(config: EndpointConfig, sizes: Sizes) -> list[Counter]:
+        """Two counters for each slice but the last, in one block. Raises UserError where there are too few."""
+        return Counters(config).consecutive(2 * sizes.slices - 1, "Slices of an all-reduce")
+
     def prepare(self) -> None:
         sizes = self.sizes
         self.length = sizes.slices * sizes.slice_bytes
@@ -67,7 +73,7 @@ class SlicedReduction(Transport):
 
     def _count(self) -> None:
         tasks, slices = self.sizes.tasks, self.sizes.slices
-        counters = Counters(self.cluster.whole).consecutive(2 * slices - 1, "Slices of an all-reduce")
+        counters = self.allot(self.cluster.whole, self.sizes)
         self._pairs = [counters[2 * number:2 * number + 2] for number in range(slices)]
         self.assign_blocks()
         for rank in range(self.sizes.ranks):

@@ -102,7 +102,7 @@ class Setup:
     compute: int = 400
     first_compute: int | None = None
     thread: Thread = field(default_factory=Thread)
-    wait_period: int = 20
+    wait_period: int = 10
     launch: int = 0
     store_delay: int = 0
     fence: bool = False

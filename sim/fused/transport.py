@@ -134,8 +134,8 @@ class Transport(ABC):
             ticks = [self.tick(rank, target, number, tasks) for target, number in plan]
             return [Poster(rules=[Rule(posts=[tick]) for tick in ticks if tick])]
         if self.method == Method.UNFUSED:
-            posts = [Rule(posts=posts) for posts in self.unfused_posts(rank, plan) if posts]
-            return [Poster(rules=posts, after_kernel=True, in_order=True, delay=setup.launch), *self._others(rank)]
+            rules = [Rule(posts=posts) for posts in self.unfused_posts(rank, plan) if posts]
+            return [Poster(rules=rules, after_kernel=True, in_order=True, delay=setup.launch), *self._others(rank)]
         if self.method == Method.POLLED:
             rules = [Rule(posts=posts, address=self._mask(position), bits=tasks)
                      for position, one in enumerate(plan) if (posts := self.posts(rank, *one))]
