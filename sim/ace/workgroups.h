@@ -147,13 +147,10 @@ public:
     // Everything that happens in this cycle; `post(Store)` queues a store.
     template <class Post>
     void tick(uint64_t cycle, Memory& memory, Post post) {
-        while (!events_.empty() && std::get<0>(events_.top()) <= cycle) {
-            const auto [time, order, event, item] = events_.top();
-            events_.pop();
-            happen(event, item, cycle, memory, post);
-        }
+        happen_until(cycle, memory, post);
         for (Poster& poster : posters_)
             if (poster.next <= cycle) poll(poster, cycle, memory);
+        happen_until(cycle, memory, post);  // posts without latency
         if (open_waits_)
             for (size_t wait = 0; wait < waits_.size(); ++wait)
                 if (next_poll_[wait] == cycle) look(wait, cycle, memory);
@@ -181,6 +178,15 @@ private:
     };
 
     void at(uint64_t cycle, Event event, uint64_t item) { events_.emplace(cycle, order_++, event, item); }
+
+    template <class Post>
+    void happen_until(uint64_t cycle, Memory& memory, Post post) {
+        while (!events_.empty() && std::get<0>(events_.top()) <= cycle) {
+            const auto [time, order, event, item] = events_.top();
+            events_.pop();
+            happen(event, item, cycle, memory, post);
+        }
+    }
 
     template <class Post>
     void happen(Event event, uint64_t item, uint64_t cycle, Memory& memory, Post post) {
