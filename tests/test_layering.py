@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 # Folder -> packages of this project that it may import.
 _CORE = {"hw.axi", "hw.common", "hw.regs", "hw.stream"}
-_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.card", "hw.endpoint", "hw.pcie"}
+_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.card", "hw.endpoint", "hw.pcie", "hw.triggers"}
 LAYERS = {
     "hw.stream": set(),
     "hw.axi": {"hw.stream"},
@@ -19,9 +19,10 @@ LAYERS = {
     "hw.common": {"hw.axi", "hw.stream"},
     "hw.dma_engine": _CORE,
     "hw.ace": _CORE,
-    "hw.endpoint": {*_CORE, "hw.ace", "hw.dma_engine"},
+    "hw.triggers": _CORE,
+    "hw.endpoint": {*_CORE, "hw.ace", "hw.dma_engine", "hw.triggers"},
     "hw.pcie": _CORE,
-    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"},
+    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie", "hw.triggers"},
     "hw": _HARDWARE,
     "dmace": {*_HARDWARE, "sim.verilator"},
     "sim.verilator": {"hw"},
@@ -73,9 +74,14 @@ SHARED = {
                                  "hw.ace.programs.ring",
                                  "hw.ace.programs.rank_order", "hw.ace.words"},
     "hw.ace.model": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats"},
-    "hw.endpoint.config": {"hw.ace.config", "hw.common.sizes", "hw.dma_engine.config"},
-    "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs"},
-    "hw.endpoint.header": {"hw.common.sizes", "hw.endpoint.config", "hw.endpoint.registers", "hw.regs"},
+    "hw.triggers.config": {"hw.common.sizes"},
+    "hw.triggers.words": {"hw.common.words", "hw.triggers.config"},
+    "hw.triggers.model": {"hw.common.sizes", "hw.common.words", "hw.triggers.config", "hw.triggers.words"},
+    "hw.endpoint.config": {"hw.ace.config", "hw.common.sizes", "hw.dma_engine.config", "hw.triggers.config"},
+    "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs",
+                              "hw.triggers.config"},
+    "hw.endpoint.header": {"hw.common.c_header", "hw.common.sizes", "hw.dma_engine.words", "hw.endpoint.config",
+                           "hw.endpoint.registers", "hw.regs", "hw.triggers.config", "hw.triggers.words"},
 }
 TOPS = ("dmace", "hw", "sim", "fpga")
 

@@ -32,13 +32,14 @@ from hw.pcie.config import PcieConfig
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 ROOT = Path(__file__).parents[1]
-LONGEST_ENGINE = 150
+LONGEST_ENGINE = 160
 CALLS = ("connect", "broadcast", "leave_open", "tie_off", "idle")
 """Methods of :class:`Wiring` that account for a port."""
 
 CONFIGS = {"ace": replace(ace_config.TINY, link_channels=2), "dma_engine": dma_config.TINY,
            "endpoint": endpoint_config.TINY, "card": card_config.TINY,
-           "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14)}
+           "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14),
+           "triggers": endpoint_config.TINY.triggers}
 """Package -> the configuration that its wiring modules are built with: one with all optional parts."""
 
 REDUCED = {

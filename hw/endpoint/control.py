@@ -85,7 +85,7 @@ class EndpointControl(wiring.Component):
             "put_packets_sent": sender.sent, "put_packets_taken": receiver.taken,
             "put_packets_refused": receiver.refused, "put_unexpected": receiver.unexpected,
             "trigger_ticks": self.trigger_status.counts.ticked, "trigger_firings": self.trigger_status.counts.fired,
-            "trigger_refused": self.trigger_status.refusal.valid,
+            "trigger_refused": self.trigger_status.counts.refused,
         }
         for name in (name.lower() for name, _ in COUNTERS):
             counter = Signal(32, name=f"count_{name}")

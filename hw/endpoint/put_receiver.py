@@ -237,10 +237,10 @@ class PutReceiver(wiring.Component):
             head, failed, wrong, over = flying.o.payload, Signal(name=f"failed_{port}"), Signal(name=f"wrong_{port}"), \
                 Signal(name=f"over_{port}")
             outstanding = Signal(range(config.puts + 1), name=f"outstanding_{port}")
-            begins, report, reports, is_signal, responded, counted, asked = (
+            begins, report, reports, is_signal, responded, counted, issued = (
                 Signal(name=f"{name}_{port}") for name in (
-                    "begins", "report", "reports", "is_signal", "responded", "counted", "asked"))
-            asks, verdict, error = ticks.i[port], ticks.verdicts[port], self.responses.payload.resp.as_value()[1]
+                    "begins", "report", "reports", "is_signal", "responded", "counted", "issued"))
+            offer, verdict, error = ticks.i[port], ticks.verdicts[port], self.responses.payload.resp.as_value()[1]
             with m.If(mine):
                 m.d.comb += vacant.eq(flying.i.ready)
             inside = Signal(range(2 * PACKETS), name=f"inside_{port}")
@@ -255,9 +255,9 @@ class PutReceiver(wiring.Component):
                 flying.i.payload.tick.eq(Mux(now.is_tick, tick, count)),
                 # A tick of a count leaves with the response; a signal is complete with its verdict.
                 is_signal.eq(head.ticks & ~head.written), responded.eq(self.responses.valid & named),
-                asks.valid.eq(flying.o.valid & head.ticks & Mux(head.written, responded & ~error, ~asked)),
-                asks.payload.tick.eq(head.tick), asks.payload.signal.eq(~head.written),
-                counted.eq(~head.ticks | error | asks.ready),
+                offer.valid.eq(flying.o.valid & head.ticks & Mux(head.written, responded & ~error, ~issued)),
+                offer.payload.tick.eq(head.tick), offer.payload.signal.eq(~head.written),
+                counted.eq(~head.ticks | error | offer.ready),
                 over.eq(flying.o.valid & Mux(head.written, responded & counted, ~is_signal | verdict.valid)),
                 flying.o.ready.eq(over),
                 wrong.eq(failed | head.failed | (head.written & error) | (is_signal & verdict.refused)),
@@ -271,9 +271,9 @@ class PutReceiver(wiring.Component):
                 m.d.comb += [unexpected[port].eq(flying.level == 0),
                              self.responses.ready.eq((flying.o.valid & head.written & counted) | unexpected[port])]
             with m.If(verdict.valid):
-                m.d.sync += asked.eq(0)
-            with m.Elif(is_signal & asks.valid & asks.ready):
-                m.d.sync += asked.eq(1)
+                m.d.sync += issued.eq(0)
+            with m.Elif(is_signal & offer.valid & offer.ready):
+                m.d.sync += issued.eq(1)
             with m.If(over):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
             with m.If(begins & ~report):

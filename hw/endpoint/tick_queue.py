@@ -59,7 +59,7 @@ class TickQueue(wiring.Component):
         config = self.config
         m.submodules.merge = merge = Merge(port_tick_layout(config), config.ports)
         m.submodules.skid = skid = Skid(tick_layout(config.triggers))
-        # Of each tick without verdict.
+        # Port of each tick that has no verdict yet.
         m.submodules.order = order = Queue(
             data.StructLayout({"port": range(config.ports), "signal": 1}), depth=DEPTH)
         for port, i in zip(merge.i, self.i, strict=True):

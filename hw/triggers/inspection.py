@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """State and events of the trigger counters, for the registers.
 
-OperationMerge, TriggerPoster, BlockResets -> TriggerInspection -> registers.  Latency: 1 cycle for refusals, 0 for
-everything else.
+OperationMerge, TriggerPoster, BlockResets -> TriggerInspection -> registers.  Latency: 0.
 """
 
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream.shapes import ShapeLike
-
-from .config import INDEX_WIDTH, TriggerConfig
-from .layouts import CODE_WIDTH, RowLayout
+from .config import TriggerConfig
+from .layouts import RowLayout
 from .ports import RefusalSignature, TriggerSettings, TriggerStatus
 
 __all__ = ["TriggerInspection"]
 
 
 class TriggerInspection(wiring.Component):
-    """Read the selected counter through the stream of operations, and report refusals, at most one per cycle.
+    """Read the selected counter through the stream of operations, and merge refusals.
 
     Parameters
     ----------
@@ -32,7 +29,7 @@ class TriggerInspection(wiring.Component):
     read : ``Out(stream.Signature(counter_bits))``, done_read : ``In(1)``, read_row : ``In(RowLayout)``
         The selected counter, and its row when it has been read.
     refusals : ``In(RefusalSignature).array(2)``
-        Of two in one cycle, the first is reported at once, and the second in the next cycle without one.
+        Of operations and of posted words.
     ticked, fired : ``In(1)``, busy : ``In(blocks)``
     status : ``Out(TriggerStatus)``
     """
@@ -61,21 +58,9 @@ class TriggerInspection(wiring.Component):
         with m.If(self.done_read & (stale == 1) & ~self.read.valid & ~settings.select_valid):
             m.d.sync += [status.row.eq(self.read_row), status.row_valid.eq(1)]
 
-        # The poster refuses at most every other cycle, so its refusal waits for a cycle without another one, or is
-        # replaced by its next one.
         first, second = self.refusals
-        waits = Signal()
-        kept = _like(self.config)
-        with m.If(second.valid):
-            m.d.sync += [waits.eq(1), *(kept[name].eq(getattr(second, name)) for name in kept)]
-        with m.Elif(~first.valid):
-            m.d.sync += waits.eq(0)
-        m.d.sync += [status.refusal.valid.eq(first.valid | waits)]
-        for name, value in kept.items():
-            m.d.sync += getattr(status.refusal, name).eq(Mux(first.valid, getattr(first, name), value))
+        m.d.comb += [status.refusal.valid.eq(first.valid | second.valid),
+                     status.counts.refused.eq(first.valid + second.valid)]
+        m.d.comb += [getattr(status.refusal, name).eq(Mux(first.valid, getattr(first, name), getattr(second, name)))
+                     for name in ("block", "index", "code")]
         return m
-
-
-def _like(config: TriggerConfig) -> dict[str, Signal]:
-    shapes: dict[str, ShapeLike] = {"block": config.block_bits, "index": INDEX_WIDTH, "code": CODE_WIDTH}
-    return {name: Signal(shape, name=f"kept_{name}") for name, shape in shapes.items()}

@@ -70,9 +70,10 @@ def firing_layout(config):
         "counter": config.counter_bits, "page": PAGE_WIDTH, "pair": 1, "stamp": 1, "number": THRESHOLD_WIDTH})
 
 
-def decode_tick(config, tick, *, word: Value, block: Value):
-    """Assignments that fill a view of ``tick_layout`` from an 8-byte word for a counter of ``block``, a number of any
-    width."""
+def decode_tick(config, tick, *, word, block):
+    """Assignments that fill a view of ``tick_layout`` from an 8-byte word for a counter of ``block``, which may be a
+    number beyond the blocks.
+    """
     fields = data.View(TickLayout, word)
     return [
         tick.counter.eq(Cat(fields.counter, block[:config.block_bits])), tick.any.eq(fields.any),

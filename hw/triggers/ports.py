@@ -85,10 +85,10 @@ class TriggerSettings(wiring.Signature):
 
 
 class TriggerCounts(wiring.Signature):
-    """Event strobes: a tick was accepted; a firing was posted."""
+    """Events in this cycle: a tick was accepted; a firing was posted; ``refused`` operations and words were refused."""
 
     def __init__(self) -> None:
-        super().__init__({"ticked": Out(1), "fired": Out(1)})
+        super().__init__({"ticked": Out(1), "fired": Out(1), "refused": Out(2)})
 
 
 class TriggerStatus(wiring.Signature):
@@ -100,7 +100,9 @@ class TriggerStatus(wiring.Signature):
         Blocks that are being reset.
     row : ``Out(RowLayout)``, row_valid : ``Out(1)``
         The counter last selected, once it has been read.
-    refusal : ``Out(RefusalSignature)``, counts : ``Out(TriggerCounts)``
+    refusal : ``Out(RefusalSignature)``
+        Of two refusals in one cycle, the first.
+    counts : ``Out(TriggerCounts)``
     """
 
     def __init__(self, config: TriggerConfig) -> None:

@@ -38,7 +38,7 @@ class TriggerPoster(wiring.Component):
     Members
     -------
     words : ``In(WordWriteSignature)``
-        A word of a counter without pending firing.
+        Words of a counter without pending firing.
     settings : ``In(TriggerSettings)``
         Pages of blocks; the rest is unused.
     pages : ``In(PagesSignature)``
@@ -76,8 +76,9 @@ class TriggerPoster(wiring.Component):
                 shape=unsigned(WORD_BITS), depth=config.counters, init=[], attrs=BLOCK_RAM)
             write, read = words.write_port(), words.read_port()
             m.d.comb += [
-                write.en.eq(self.words.valid & (self.words.second == second)), write.addr.eq(self.words.counter),
-                write.data.eq(self.words.word), read.addr.eq(self.leave.counter), read.en.eq(self.leave.valid),
+                write.en.eq(self.words.valid & (self.words.clear | (self.words.second == second))),
+                write.addr.eq(self.words.counter), write.data.eq(Mux(self.words.clear, 0, self.words.word)),
+                read.addr.eq(self.leave.counter), read.en.eq(self.leave.valid),
             ]
             shown.append(read.data)
 

@@ -61,7 +61,7 @@ class TriggerStores(wiring.Component):
             {"page": range(2 * config.blocks), "beat": slots, "id": id_width}))
         m.submodules.beats = beats = Skid(data.StructLayout(
             {"data": WORD_BITS, "some": 2, "whole": 2, "last": 1}))
-        # Of each operation in flight, and of each burst that waits for its response.
+        # Operations in flight, and bursts that wait for their response.
         m.submodules.flying = flying = Queue(data.StructLayout({"id": id_width, "last": 1}), depth=RESPONSES)
         m.submodules.responses = responses = Queue(
             data.StructLayout({"id": id_width, "refused": 1}), depth=RESPONSES)

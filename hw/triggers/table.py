@@ -21,10 +21,10 @@ __all__ = ["TriggerTable", "WordWriteSignature"]
 
 
 class WordWriteSignature(wiring.Signature):
-    """A word to post is stored: a strobe."""
+    """A word to post is stored: a strobe. ``clear``: both words of the counter are set to 0."""
 
     def __init__(self, config: TriggerConfig) -> None:
-        super().__init__({"valid": Out(1), "counter": Out(config.counter_bits), "second": Out(1),
+        super().__init__({"valid": Out(1), "counter": Out(config.counter_bits), "second": Out(1), "clear": Out(1),
                           "word": Out(WORD_BITS)})
 
 
@@ -148,7 +148,7 @@ class TriggerTable(wiring.Component):
                             new.generation.eq(arm.generation), new.mode.eq(arm.mode), new.due.eq(0),
                         ]
                 with m.Case(OpKind.CLEAR):
-                    m.d.comb += [rows.write.en.eq(taken), new.eq(0)]
+                    m.d.comb += [rows.write.en.eq(taken), new.eq(0), self.words.valid.eq(taken), self.words.clear.eq(1)]
 
         # -- Firings.
         firing = self.firing.payload

@@ -37,7 +37,7 @@ class Refusal(enum.IntEnum):
     OVERFLOW = 4
     """The value is larger than the remaining count, or too many firings are pending."""
     BUSY = 5
-    """Of preparation: a firing is pending; of a word: the counter is armed."""
+    """A firing of the counter to prepare is pending, or the counter whose word is stored is armed."""
     PAGE = 6
     """The block may not post to the page."""
     QUEUE = 7

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DoorbellSplit: each burst reaches its engine in the same cycle, and has one response, in order."""
+"""DoorbellSplit: each burst reaches its part in the same cycle, and has one response, in order."""
 
 import random
 from collections import deque
-from dataclasses import replace
 
 import pytest
 from amaranth import *
@@ -15,11 +14,13 @@ from hw.endpoint.config import TINY
 from hw.endpoint.doorbells import DoorbellSplit
 from tests.harness.cell import run_cell
 
-CONFIG = replace(TINY, ace=replace(TINY.ace, queues=2 * TINY.dma.queues))
-QUEUES = CONFIG.dma.queues, CONFIG.ace.queues
+CONFIG = TINY
+QUEUES = CONFIG.dma.queues, CONFIG.ace.queues, 2 * CONFIG.trigger_blocks
+"""Pages of each part."""
 PAGE = 4096
 PAGES = 1 << (CONFIG.doorbell_addr_width - 12)
-NAMES = ("dma", "ace")
+NAMES = ("dma", "ace", "triggers")
+UNMAPPED = len(NAMES)
 OUTSTANDING = 32
 
 
@@ -32,7 +33,8 @@ class Checked(wiring.Component):
 
     def __init__(self):
         self.part = DoorbellSplit(CONFIG)
-        super().__init__({"bus": In(_bus(CONFIG)), "dma": Out(_bus(CONFIG.dma)), "ace": Out(_bus(CONFIG.ace))})
+        super().__init__({"bus": In(_bus(CONFIG)), "dma": Out(_bus(CONFIG.dma)), "ace": Out(_bus(CONFIG.ace)),
+                          "triggers": Out(_bus(CONFIG.triggers))})
 
     def elaborate(self, platform):
         m = Module()
@@ -96,12 +98,12 @@ def test_random(ready, responds, address_first, seed):
     width = CONFIG.doorbell_id_width
     bursts = []
     for _ in range(80):
-        owner = rng.choice((0, 0, 1, 1, 2))
-        page = rng.randrange(QUEUES[owner]) if owner < 2 else rng.randrange(QUEUES[0] + QUEUES[1], PAGES)
-        page += QUEUES[0] if owner == 1 else 0
+        owner = rng.choice((0, 0, 1, 1, 2, 2, UNMAPPED))
+        first = sum(QUEUES[:owner])
+        page = first + rng.randrange(QUEUES[owner] if owner < UNMAPPED else PAGES - first)
         beats = [(rng.getrandbits(128), rng.getrandbits(16)) for _ in range(rng.choice((1, 1, 1, 2, 5)))]
         bursts.append((owner, rng.getrandbits(width), page * PAGE + 16 * rng.randrange(200), beats))
-    found, resps = [], [deque(), deque()]
+    found, resps = [], [deque() for _ in NAMES]
 
     async def testbench(ctx):
         addresses = data = 0
@@ -135,9 +137,9 @@ def test_random(ready, responds, address_first, seed):
                 found.append((ctx.get(bus.bid), Resp(ctx.get(bus.bresp))))
             # Nothing is registered: each transfer on the bus is one of its engine, in the same cycle.
             assert sum(len(engine.addresses) for engine in engines) == sum(
-                owner < 2 for owner, *_ in bursts[:addresses + accepted])
+                owner < UNMAPPED for owner, *_ in bursts[:addresses + accepted])
             assert sum(len(engine.data) for engine in engines) == sum(
-                bursts[number][0] < 2 for number, *_ in beats[:data + moved[0]])
+                bursts[number][0] < UNMAPPED for number, *_ in beats[:data + moved[0]])
             await ctx.tick()
             for number, engine in enumerate(engines):
                 response = engine.finish(ctx, responded[number])
@@ -158,20 +160,20 @@ def test_random(ready, responds, address_first, seed):
     run_cell(dut, testbench)
     for number, engine in enumerate(engines):
         own = [burst for burst in bursts if burst[0] == number]
-        base = QUEUES[0] * PAGE if number else 0
+        base = sum(QUEUES[:number]) * PAGE
         assert engine.addresses == [(burst[1], burst[2] - base, len(burst[3]) - 1) for burst in own]
         assert engine.data == [(*beat, index == len(burst[3]) - 1) for burst in own
                                for index, beat in enumerate(burst[3])]
-    expected = [resps[owner].popleft() if owner < 2 else (number, Resp.DECERR) for owner, number, *_ in bursts]
+    expected = [resps[owner].popleft() if owner < UNMAPPED else (number, Resp.DECERR) for owner, number, *_ in bursts]
     assert found == expected
     assert not any(resps)
 
 
 def test_full_rate():
-    """Single beats to alternating engines, one per cycle, and their responses."""
+    """Single beats to one part after the other, one per cycle, and their responses."""
     dut = DoorbellSplit(CONFIG)
-    bus, parts = dut.bus, (dut.dma, dut.ace)
-    pages = [0, QUEUES[0]] * 30
+    bus, parts = dut.bus, [getattr(dut, name) for name in NAMES]
+    pages = [0, QUEUES[0], QUEUES[0] + QUEUES[1]] * 20
     arrived, responses = [], []
 
     async def testbench(ctx):
@@ -180,7 +182,7 @@ def test_full_rate():
             ctx.set(part.wready, 1)
         ctx.set(bus.bready, 1)
         ctx.set(bus.wlast, 1)
-        waiting = [0, 0]
+        waiting = [0] * len(parts)
         for cycle in range(len(pages) + 4):
             ctx.set(bus.awvalid, cycle < len(pages))
             ctx.set(bus.wvalid, cycle < len(pages))
@@ -199,12 +201,12 @@ def test_full_rate():
             await ctx.tick()
 
     run_cell(dut, testbench)
-    assert arrived == [(cycle, cycle, cycle % 2) for cycle in range(len(pages))]
+    assert arrived == [(cycle, cycle, cycle % len(NAMES)) for cycle in range(len(pages))]
     assert responses == list(range(2, len(pages) + 2))
 
 
-def test_unmapped_pages_need_no_engine():
-    """A burst that no engine owns has its DECERR while both engines stall."""
+def test_unmapped_pages_need_no_part():
+    """A burst that no part owns has its DECERR while all parts stall."""
     dut = DoorbellSplit(CONFIG)
     bus = dut.bus
 
