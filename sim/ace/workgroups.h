@@ -127,14 +127,13 @@ public:
         posted_.assign(rules_.size() + slices_.size(), kNever);
         seen_.assign(waits_.size(), kNever);
         open_tasks_ = tasks_.size();
-        for (const TaskParameters& task : tasks_)
-            open_notices_ += options_.notice != kMask && notices(slices_[task.slice]);
+        for (const TaskParameters& task : tasks_) open_notices_ += notices(slices_[task.slice]);
         for (uint32_t free = 0; free < given.workgroups; ++free) at(begin_, kStart, 0);
         if (tasks_.empty()) at(begin_, kEnd, 0);
     }
 
     // Everything has been computed, posted and seen.
-    bool done() const { return !open_tasks_ && !open_notices_ && !open_rules_ && !open_waits_; }
+    bool done() const { return !open_tasks_ && !open_notices_ && !open_rules_ && !open_stores_ && !open_waits_; }
 
     // Of tasks (kStarted, kVisible), slices (kNoticed: its last notice), rules and then slices (kPosted: the last store
     // at the pins), and waits (kSeen).
@@ -158,12 +157,9 @@ public:
 
     // A store with a tag other than 0 has been transferred.
     void stored(uint64_t cycle, uint32_t tag) {
-        if (tag - 1 < slices_.size()) {
-            noticed_[tag - 1] = cycle;
-            --open_notices_;
-        } else {
-            posted_[tag - 1 - slices_.size()] = cycle;
-        }
+        --open_stores_;
+        if (tag - 1 < slices_.size()) noticed_[tag - 1] = cycle;
+        else posted_[tag - 1 - slices_.size()] = cycle;
     }
 
 private:
@@ -235,7 +231,10 @@ private:
         const SliceParameters& slice = slices_[task.slice];
         if (--open_tasks_ == 0) at(cycle, kEnd, 0);
         if (!notices(slice)) return;
-        if (options_.notice == kTick) send(slice.tick, task.slice + 1, cycle + options_.store_delay);
+        if (options_.notice == kTick) {
+            send(slice.tick, task.slice + 1, cycle + options_.store_delay);
+            --open_notices_;
+        }
         if (options_.notice == kMask) at(memory.served_write(cycle, slice.mask, 8), kMarked, number);
         if (options_.notice == kLast) at(cycle + options_.atomic_latency, kMarked, number);
     }
@@ -251,10 +250,13 @@ private:
         uint8_t* byte = memory.bytes.at(slice.mask + task.bit / 8);
         if (!byte) throw std::runtime_error("There is no memory for the mask of a slice.");
         *byte |= 1 << task.bit % 8;
-        if (--remaining_[task.slice] == 0) noticed_[task.slice] = cycle;
-        if (options_.notice != kLast) return;
-        --open_notices_;
-        if (remaining_[task.slice] == 0) at(cycle, kPostSlice, task.slice);
+        if (--remaining_[task.slice]) {
+            --open_notices_;
+            return;
+        }
+        noticed_[task.slice] = cycle;
+        if (options_.notice == kLast) at(cycle, kPostSlice, task.slice);
+        else --open_notices_;
     }
 
     // While credits are missing, a workgroup loads the completion words again and again.
@@ -267,11 +269,13 @@ private:
         for (uint32_t store = 0; store < slice.stores; ++store)
             send(stores_.at(slice.first_store + store), slices_.size() + rules_.size() + number + 1,
                  cycle + options_.store_delay);
+        --open_notices_;
     }
 
     void send(const StoreParameters& store, uint64_t tag, uint64_t cycle) {
         posting_.emplace_back(store, static_cast<uint32_t>(tag));
         at(cycle, kPost, posting_.size() - 1);
+        ++open_stores_;
     }
 
     // Loads the words of all open rules at once, and posts those that are met, as far as there are credits.
@@ -350,5 +354,5 @@ private:
     std::vector<uint64_t> started_, visible_, noticed_, posted_, seen_;
     std::priority_queue<Due, std::vector<Due>, std::greater<Due>> events_;
     uint64_t order_ = 0, next_task_ = 0, open_tasks_ = 0, open_notices_ = 0, open_rules_ = 0,
-             open_waits_;
+             open_stores_ = 0, open_waits_;
 };
