@@ -235,6 +235,8 @@ API uint64_t cluster_interrupted(Cluster* cluster, uint32_t rank) {
 API int cluster_kernel(Cluster* cluster, uint32_t rank, const KernelParameters* kernel) {
     return guarded([&] {
         auto& workgroups = (*cluster)[rank].workgroups;
+        if (workgroups && workgroups->storing())
+            throw std::runtime_error("The kernel of endpoint " + std::to_string(rank) + " has stores in flight.");
         workgroups.reset(kernel ? new Workgroups<Endpoint::Memory>(cluster->cycle, *kernel) : nullptr);
         return 0;
     });

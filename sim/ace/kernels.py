@@ -82,10 +82,9 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Result of a number of tasks; with :attr:`Notice.TICK` each of them stores ``tick``, with MASK and LAST its mask
-    is at ``mask``, with LAST ``posts`` are stored at its end. A slice without them is only computed."""
+    """Result of some tasks. With :attr:`Notice.TICK` each of them stores ``tick``, with MASK and LAST its mask is at
+    ``mask``, with LAST ``posts`` are stored at its end. A slice without them is only computed."""
 
-    tasks: int
     tick: Store | None = None
     mask: int = 0
     posts: Sequence[Store] = ()
@@ -192,7 +191,7 @@ def _structure(name: str, **fields: Any) -> type[ctypes.Structure]:
 _u32, _u64 = ctypes.c_uint32, ctypes.c_uint64
 _Task = _structure("TaskParameters", compute=_u64, read_bytes=_u64, address=_u64, bytes=_u64, slice=_u32, bit=_u32)
 _Store = _structure("StoreParameters", address=_u32, strobes=_u32, words=_u64 * 2)
-_Slice = _structure("SliceParameters", mask=_u64, tasks=_u32, first_store=_u32, stores=_u32, tick=_Store)
+_Slice = _structure("SliceParameters", mask=_u64, first_store=_u32, stores=_u32, tick=_Store)
 _Rule = _structure("RuleParameters", address=_u64, bits=_u32, first_store=_u32, stores=_u32)
 _Poster = _structure("PosterParameters", first_rule=_u32, rules=_u32, after_kernel=_u32, in_order=_u32, delay=_u64,
                      period=_u64, latency=_u64, gap=_u64)
@@ -221,7 +220,7 @@ def packed(kernel: Kernel) -> tuple[ctypes.Structure, list[Any]]:
         stores.extend(map(_store, posts))
         return first, len(posts)
 
-    slices = [_Slice(one.mask, one.tasks, *several(one.posts), _store(one.tick) if one.tick else _Store())
+    slices = [_Slice(one.mask, *several(one.posts), _store(one.tick) if one.tick else _Store())
               for one in kernel.slices]
     rules = [_Rule(rule.address, rule.bits, *several(rule.posts)) for poster in kernel.posters for rule in poster.rules]
     posters, first = [], 0

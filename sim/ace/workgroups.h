@@ -2,8 +2,8 @@
 // Software of the GPU beside an endpoint: the workgroups of a persistent kernel, threads that post, threads that poll.
 //
 // A workgroup that is free starts the next task of the kernel's list. A task computes, then writes its part of a slice:
-// its bytes are visible when the memory has served them (AxiMemory::served_write), with the latency of the memory and in
-// the bandwidth that m_axi shares. Only then does the workgroup give its notice: a tick, a bit of a mask in memory, or
+// its bytes are visible when the memory has served them (AxiMemory::served_write), with the memory's latency and in the
+// bandwidth that m_axi shares. Only then does the workgroup give its notice: a tick, a bit of a mask in memory, or
 // nothing. A post is a store to s_axi_db, which transfers at most one beat per cycle.
 #pragma once
 
@@ -35,8 +35,7 @@ struct StoreParameters {
 };
 
 struct SliceParameters {
-    uint64_t mask;  // address; bit 0 is its lowest; 0: none
-    uint32_t tasks;
+    uint64_t mask;                 // address; bit 0 is its lowest; 0: none
     uint32_t first_store, stores;  // with kLast
     StoreParameters tick;
 };
@@ -102,19 +101,20 @@ public:
     static constexpr uint64_t kNever = ~uint64_t{0};
 
     Workgroups(uint64_t cycle, const KernelParameters& given)
-        : options_(given), begin_(cycle + given.begin), tasks_(given.tasks.copy()), bytes_(given.bytes.copy()),
-          slices_(given.slices.copy()), stores_(given.stores.copy()), rules_(given.rules.copy()),
-          credits_(given.credits.copy()), waits_(given.waits.copy()), offsets_(tasks_.size()),
-          remaining_(slices_.size()), credited_(credits_.size()), open_waits_(waits_.size()) {
+        : notice_(given.notice), fence_(given.fence != 0), store_delay_(given.store_delay),
+          atomic_latency_(given.atomic_latency), begin_(cycle + given.begin), tasks_(given.tasks.copy()),
+          bytes_(given.bytes.copy()), slices_(given.slices.copy()), stores_(given.stores.copy()),
+          rules_(given.rules.copy()), credits_(given.credits.copy()), waits_(given.waits.copy()),
+          offsets_(tasks_.size()), remaining_(slices_.size()), credited_(credits_.size()), open_waits_(waits_.size()) {
         uint64_t offset = 0;
         for (size_t task = 0; task < tasks_.size(); ++task) {
             offsets_[task] = offset;
             offset += tasks_[task].bytes;
             if (tasks_[task].slice >= slices_.size()) throw std::runtime_error("A task is of no slice.");
+            ++remaining_[tasks_[task].slice];
         }
         if (offset != bytes_.size())
             throw std::runtime_error("The tasks of a kernel do not have as many bytes as given.");
-        for (size_t slice = 0; slice < slices_.size(); ++slice) remaining_[slice] = slices_[slice].tasks;
         for (const PosterParameters& poster : given.posters.copy()) {
             open_rules_ += poster.rules;
             posters_.push_back({poster, kNever, std::vector<bool>(poster.rules), poster.rules});
@@ -134,6 +134,9 @@ public:
 
     // Everything has been computed, posted and seen.
     bool done() const { return !open_tasks_ && !open_notices_ && !open_rules_ && !open_stores_ && !open_waits_; }
+
+    // Stores have not been transferred.
+    bool storing() const { return open_stores_; }
 
     // Of tasks (kStarted, kVisible), slices (kNoticed: its last notice), rules and then slices (kPosted: the last store
     // at the pins), and waits (kSeen).
@@ -215,7 +218,7 @@ private:
     void computed(uint64_t number, uint64_t cycle, Memory& memory) {
         const TaskParameters& task = tasks_[number];
         at(memory.served_write(cycle, task.address, task.bytes), kStored, number);
-        if (!options_.fence) start(cycle, memory);
+        if (!fence_) start(cycle, memory);
     }
 
     void stored_part(uint64_t number, uint64_t cycle, Memory& memory) {
@@ -227,21 +230,21 @@ private:
             from += run;
         });
         visible_[number] = cycle;
-        if (options_.fence) start(cycle, memory);
+        if (fence_) start(cycle, memory);
         const SliceParameters& slice = slices_[task.slice];
         if (--open_tasks_ == 0) at(cycle, kEnd, 0);
         if (!notices(slice)) return;
-        if (options_.notice == kTick) {
-            send(slice.tick, task.slice + 1, cycle + options_.store_delay);
+        if (notice_ == kTick) {
+            send(slice.tick, task.slice + 1, cycle + store_delay_);
             --open_notices_;
         }
-        if (options_.notice == kMask) at(memory.served_write(cycle, slice.mask, 8), kMarked, number);
-        if (options_.notice == kLast) at(cycle + options_.atomic_latency, kMarked, number);
+        if (notice_ == kMask) at(memory.served_write(cycle, slice.mask, 8), kMarked, number);
+        if (notice_ == kLast) at(cycle + atomic_latency_, kMarked, number);
     }
 
     // A slice without a tick or a mask is not sent.
     bool notices(const SliceParameters& slice) const {
-        return options_.notice == kTick ? slice.tick.strobes : options_.notice != kNothing && slice.mask;
+        return notice_ == kTick ? slice.tick.strobes : notice_ != kNothing && slice.mask;
     }
 
     void set_bit(uint64_t number, uint64_t cycle, Memory& memory) {
@@ -255,7 +258,7 @@ private:
             return;
         }
         noticed_[task.slice] = cycle;
-        if (options_.notice == kLast) at(cycle, kPostSlice, task.slice);
+        if (notice_ == kLast) at(cycle, kPostSlice, task.slice);
         else --open_notices_;
     }
 
@@ -263,12 +266,12 @@ private:
     void post_slice(uint64_t number, uint64_t cycle, Memory& memory) {
         const SliceParameters& slice = slices_[number];
         if (!take_credits(slice.first_store, slice.stores, memory)) {
-            at(cycle + std::max<uint64_t>(options_.atomic_latency, 1), kPostSlice, number);
+            at(cycle + std::max<uint64_t>(atomic_latency_, 1), kPostSlice, number);
             return;
         }
         for (uint32_t store = 0; store < slice.stores; ++store)
             send(stores_.at(slice.first_store + store), slices_.size() + rules_.size() + number + 1,
-                 cycle + options_.store_delay);
+                 cycle + store_delay_);
         --open_notices_;
     }
 
@@ -287,7 +290,7 @@ private:
             if (met(rules_.at(rule), memory) && take_credits(rules_[rule].first_store, rules_[rule].stores, memory)) {
                 for (uint32_t store = 0; store < rules_[rule].stores; ++store) {
                     send(stores_.at(rules_[rule].first_store + store), slices_.size() + rule + 1,
-                         next + options_.store_delay);
+                         next + store_delay_);
                     next += poster.options.gap;
                 }
                 poster.posted[number] = true;
@@ -337,7 +340,9 @@ private:
         --open_waits_;
     }
 
-    KernelParameters options_;  // its lists are of no use
+    uint32_t notice_;
+    bool fence_;
+    uint32_t store_delay_, atomic_latency_;
     uint64_t begin_;
     std::vector<TaskParameters> tasks_;
     std::vector<uint8_t> bytes_;

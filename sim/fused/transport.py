@@ -3,7 +3,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dmace.drivers.triggers import StoredWord
 from hw.common.sizes import PAGE_BYTES
@@ -92,15 +91,14 @@ class Transport(ABC):
 
     def kernel(self, rank: int) -> Kernel:
         """The kernel of a rank with everything that posts and polls."""
-        setup, tasks = self.setup, self.sizes.tasks
-        plan = self.plan(rank)
+        setup, plan = self.setup, self.plan(rank)
         alone = self.method == Method.COMMUNICATION
         slices = [self._slice(rank, position, *one) for position, one in enumerate(plan)]
         return Kernel(
             workgroups=setup.workgroups, notice=_NOTICES.get(self.method, Notice.NOTHING),
             tasks=[] if alone else [task for position, one in enumerate(plan)
                                     for task in self._tasks(rank, position, len(plan), *one)],
-            slices=[] if alone else [replace(one, tasks=tasks) for one in slices],
+            slices=[] if alone else slices,
             posters=self._posters(rank, plan), credits=self.credits(),
             waits=[] if self.method == Method.COMPUTE else self.waits(rank), fence=setup.fence,
             store_delay=setup.store_delay, atomic_latency=_default(setup.atomic_latency, setup.memory.read_latency))
@@ -117,12 +115,12 @@ class Transport(ABC):
     def _slice(self, rank: int, position: int, target: int, number: int) -> Slice:
         posts = self.posts(rank, target, number)
         if self.method == Method.TRIGGERS:
-            return Slice(tasks=0, tick=self.tick(rank, target, number, 1))
+            return Slice(tick=self.tick(rank, target, number, 1))
         if self.method == Method.POLLED and posts:
-            return Slice(tasks=0, mask=self._mask(position))
+            return Slice(mask=self._mask(position))
         if self.method == Method.LAST and posts:
-            return Slice(tasks=0, mask=self._mask(position), posts=posts)
-        return Slice(tasks=0)
+            return Slice(mask=self._mask(position), posts=posts)
+        return Slice()
 
     @staticmethod
     def _mask(position: int) -> int:

@@ -22,7 +22,7 @@ def started():
         clusters.append(cluster)
         for address in (DATA, WORDS):
             cluster.write_memory(0, address, bytes(PAGE))
-        cluster.run(100)
+        cluster.run(2000)   # until the accelerator has swept its tables
         begin = cluster.cycle
         cluster.start_kernel(0, kernel)
         reason = cluster.run(limit)
@@ -48,7 +48,7 @@ def _word(number):
 
 
 def test_tasks_start_when_a_workgroup_is_free(started):
-    cluster, reason, times = started(Kernel(workgroups=2, tasks=_tasks(5), slices=[Slice(tasks=5)], begin=7))
+    cluster, reason, times = started(Kernel(workgroups=2, tasks=_tasks(5), slices=[Slice()], begin=7))
     assert reason == Reason.DONE
     assert times(Times.STARTED) == [7, 7, 107, 107, 207]
     assert times(Times.VISIBLE) == [137, 137, 237, 237, 337]
@@ -56,22 +56,22 @@ def test_tasks_start_when_a_workgroup_is_free(started):
 
 
 def test_a_fence_waits_for_memory(started):
-    _, _, times = started(Kernel(workgroups=2, tasks=_tasks(5), slices=[Slice(tasks=5)], fence=True))
+    _, _, times = started(Kernel(workgroups=2, tasks=_tasks(5), slices=[Slice()], fence=True))
     assert times(Times.STARTED) == [0, 0, 130, 130, 260]
 
 
 def test_workgroups_use_the_memory_bandwidth(started):
-    kernel = Kernel(workgroups=2, tasks=_tasks(3, length=60), slices=[Slice(tasks=3)])
+    kernel = Kernel(workgroups=2, tasks=_tasks(3, length=60), slices=[Slice()])
     _, _, times = started(kernel, write_rate=0.5)
     # 8 beats of 8 bytes at half a beat per cycle.
     assert times(Times.VISIBLE) == [146, 162, 246]
-    kernel = Kernel(workgroups=2, tasks=_tasks(2, read_bytes=800), slices=[Slice(tasks=2)])
+    kernel = Kernel(workgroups=2, tasks=_tasks(2, read_bytes=800), slices=[Slice()])
     _, _, times = started(kernel, read_rate=1)
     assert times(Times.VISIBLE) == [50 + 100 + LATENCY, 50 + 200 + LATENCY]
 
 
 def test_ticks_follow_the_data(started):
-    slices = [Slice(tasks=2, tick=_word(0)), Slice(tasks=2, tick=Store(PAGE + 8, bytes(8))), Slice(tasks=2)]
+    slices = [Slice(tick=_word(0)), Slice(tick=Store(PAGE + 8, bytes(8))), Slice()]
     kernel = Kernel(workgroups=3, notice=Notice.TICK, tasks=_tasks(6, slices=3), slices=slices, store_delay=4)
     _, reason, times = started(kernel)
     assert reason == Reason.DONE
@@ -82,9 +82,10 @@ def test_ticks_follow_the_data(started):
 @pytest.mark.parametrize(("in_order", "posted"), [(False, [320, 220, 270]), (True, [320, 323, 326])])
 def test_a_thread_polls_masks(started, in_order, posted):
     """Slice 0 has parts in both rounds, slice 1 in the first, and slice 2 nine in all."""
-    tasks = [*_tasks(2, slices=2), *(Task(slice=2, bit=bit, compute=10, address=DATA + 100, data=bytes(8))
-                                     for bit in range(9)), Task(slice=0, bit=1, compute=100, address=DATA, data=bytes(8))]
-    slices = [Slice(tasks=2, mask=WORDS), Slice(tasks=1, mask=WORDS + 8), Slice(tasks=9, mask=WORDS + 16)]
+    tasks = [*_tasks(2, slices=2),
+             *(Task(slice=2, bit=bit, compute=10, address=DATA + 100, data=bytes(8)) for bit in range(9)),
+             Task(slice=0, bit=1, compute=100, address=DATA, data=bytes(8))]
+    slices = [Slice(mask=WORDS), Slice(mask=WORDS + 8), Slice(mask=WORDS + 16)]
     rules = [Rule(address=WORDS, bits=2, posts=[_word(0)]), Rule(address=WORDS + 8, bits=1, posts=[_word(1)]),
              Rule(address=WORDS + 16, bits=9, posts=[_word(2)])]
     poster = Poster(rules=rules, in_order=in_order, period=50, latency=20, gap=3)
@@ -98,7 +99,7 @@ def test_a_thread_polls_masks(started, in_order, posted):
 
 
 def test_the_last_workgroup_posts(started):
-    slices = [Slice(tasks=3, mask=WORDS, posts=[_word(0), _word(1)]), Slice(tasks=1)]
+    slices = [Slice(mask=WORDS, posts=[_word(0), _word(1)]), Slice()]
     tasks = [*_tasks(3), Task(slice=1, compute=1, address=DATA, data=bytes(8))]
     kernel = Kernel(workgroups=2, notice=Notice.LAST, tasks=tasks, slices=slices, atomic_latency=40, store_delay=5)
     _, reason, times = started(kernel)
@@ -111,7 +112,7 @@ def test_posts_wait_for_credits(started):
     """A task writes the completion word; two of the four posts go to another page."""
     posts = [_word(0), Store(0, bytes(16)), _word(1), Store(0, bytes(16)), _word(2)]
     task = Task(slice=0, compute=300, address=WORDS + 64, data=(1).to_bytes(8, "little"))
-    kernel = Kernel(tasks=[task], slices=[Slice(tasks=1)], credits=[Credit(1, 2, WORDS + 64)],
+    kernel = Kernel(tasks=[task], slices=[Slice()], credits=[Credit(1, 2, WORDS + 64)],
                     posters=[Poster(rules=[Rule(posts=[post]) for post in posts], period=10)])
     _, reason, times = started(kernel)
     assert reason == Reason.DONE
@@ -120,16 +121,19 @@ def test_posts_wait_for_credits(started):
 
 def test_posts_after_the_kernel(started):
     late = Poster(rules=[Rule(posts=[_word(0)])], after_kernel=True, delay=11)
-    kernel = Kernel(workgroups=1, tasks=_tasks(2), slices=[Slice(tasks=2)],
-                    posters=[late, Poster(rules=[Rule(posts=[_word(1)])], delay=3)])
-    _, _, times = started(kernel)
+    kernel = Kernel(workgroups=1, tasks=_tasks(2), slices=[Slice()],
+                    posters=[late, Poster(rules=[Rule(posts=[_word(1)])], latency=3)])
+    cluster, reason, times = started(kernel, limit=2)
+    with pytest.raises(ClusterFailed, match=r"^The kernel of endpoint 0 has stores in flight\.$"):
+        cluster.start_kernel(0, kernel)
+    assert (reason, cluster.run(1000)) == (Reason.LIMIT, Reason.DONE)
     assert times(Times.POSTED)[:2] == [200 + LATENCY + 11, 3]
 
 
 def test_consumers_poll_words(started):
     waits = [Wait(WORDS, period=20), Wait(WORDS, count=5, period=7), Wait(WORDS + 8, count=1)]
     task = Task(slice=0, compute=100, address=WORDS, data=(5).to_bytes(8, "little"))
-    kernel = Kernel(tasks=[task], slices=[Slice(tasks=1)], waits=waits)
+    kernel = Kernel(tasks=[task], slices=[Slice()], waits=waits)
     cluster, reason, times = started(kernel, limit=1000)
     assert reason == Reason.LIMIT
     assert times(Times.SEEN) == [140, 133, None]
@@ -142,7 +146,7 @@ def test_consumers_poll_words(started):
 
 @pytest.mark.parametrize(("tasks", "slices", "sentence"), [
     (_tasks(1, slices=1), [], "A task is of no slice."),
-    ([Task(slice=0, compute=1, address=1 << 40, data=bytes(8))], [Slice(tasks=1)],
+    ([Task(slice=0, compute=1, address=1 << 40, data=bytes(8))], [Slice()],
      "A workgroup wrote where there is no memory."),
 ])
 def test_wrong_kernels(started, tasks, slices, sentence):
@@ -155,9 +159,9 @@ def test_wrong_kernels(started, tasks, slices, sentence):
     ({"tasks": _tasks(1), "workgroups": 0}, "A kernel with tasks must have at least one workgroup, not 0"),
     ({"posters": [Poster(rules=[], period=0)]}, "Period and gap of a thread must be at least 1 cycle, not 0 and 1"),
     ({"waits": [Wait(0, period=0)]}, "Period of a wait must be at least 1 cycle, not 0"),
-    ({"slices": [Slice(tasks=1, tick=Store(4, bytes(8)))]}, "A store must be of 8 or 16 bytes at a multiple of its "
+    ({"slices": [Slice(tick=Store(4, bytes(8)))]}, "A store must be of 8 or 16 bytes at a multiple of its "
      "length, not of 8 bytes at 0x4"),
-    ({"slices": [Slice(tasks=1, posts=[Store(0, bytes(12))])]}, "A store must be of 8 or 16 bytes at a multiple of its "
+    ({"slices": [Slice(posts=[Store(0, bytes(12))])]}, "A store must be of 8 or 16 bytes at a multiple of its "
      "length, not of 12 bytes at 0x0"),
 ])
 def test_kernels_out_of_range(wrong, sentence):
