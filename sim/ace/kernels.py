@@ -34,15 +34,15 @@ class Times(IntEnum):
     """Times of a kernel that can be read."""
 
     STARTED = 0
-    """Of each task."""
+    """Each task's start."""
     VISIBLE = 1
-    """Of each task: its bytes are in memory."""
+    """Each task: its bytes are in memory."""
     NOTICED = 2
-    """Of each slice: its last tick was transferred, or its last bit set."""
+    """Each slice: its last tick was transferred, or its last bit set."""
     POSTED = 3
-    """Of each rule, poster by poster, then of each slice with LAST: its last post was transferred."""
+    """Each rule, poster by poster, then each slice, with LAST: its last post was transferred."""
     SEEN = 4
-    """Of each wait: its poll that found the count."""
+    """Each wait: its poll that found the count."""
 
 
 @dataclass(frozen=True)

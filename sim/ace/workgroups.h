@@ -138,8 +138,8 @@ public:
     // Stores have not been transferred.
     bool storing() const { return open_stores_; }
 
-    // Of tasks (kStarted, kVisible), slices (kNoticed: its last notice), rules and then slices (kPosted: the last store
-    // at the pins), and waits (kSeen).
+    // Cycles by task (kStarted, kVisible), by slice (kNoticed: its last notice), by rule and then by slice (kPosted: the
+    // last store at the pins), or by wait (kSeen).
     const std::vector<uint64_t>& times(Times which) const {
         const std::vector<uint64_t>* all[] = {&started_, &visible_, &noticed_, &posted_, &seen_};
         if (which > kSeen) throw std::runtime_error("There are no such times of a kernel.");

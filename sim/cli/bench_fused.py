@@ -24,7 +24,7 @@ PAPER = {"embedding": "31 % on average and at most 58 % between nodes, 20 % on a
 
 SLICES = (1, 2, 4, 8, 16, 32, 64)
 MOST_SLICES = {2: 64, 3: 32, 4: 16}
-"""Of an all-to-all by default, by ranks: as there are counters in `tiny`."""
+"""Default for an all-to-all, by ranks: as there are counters in ``tiny``."""
 
 MOST_COMMANDS = 32
 

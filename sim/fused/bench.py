@@ -26,7 +26,7 @@ _Note = Callable[[str], object]
 
 
 def describe(name: str, operation: Operation, setup: Setup, method: Method, order: Order) -> _Row:
-    """A run in the terms of the system simulator: the parameters of ``sim.system.fused_calibration.FusedCase``.
+    """A run in the terms of the system simulator: the parameters of its case for this operation.
 
     A workgroup is busy for ``compute_cycles``; its tick leaves ``memory_latency`` cycles later, when its part is in
     memory. ``relay``: slices for the opposite rank of four go through the memory of a neighbour.

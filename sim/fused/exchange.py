@@ -170,7 +170,7 @@ class Exchange(Transport):
             return [copy]
         return [copy, NativeWord.signal(dst=(_AT_FLAGS + direction, 8 * index), value=1, flags=last)]
 
-    # Of Transport
+    # Methods of Transport
 
     def plan(self, rank: int) -> list[tuple[int, int]]:
         return [((rank + distance) % self.ranks, number)

@@ -90,7 +90,7 @@ class SlicedReduction(Transport):
         return CommandWord(Collective.ALL_REDUCE, CommandFlag.SC, 0, ELEMENTS[self.sizes.element], Reduction.SUM, 0, 0,
                            _SEND, number * elements, _RECEIVE, number * elements, slices * elements)
 
-    # Of Transport
+    # Methods of Transport
 
     def plan(self, rank: int) -> list[tuple[int, int]]:
         return [(0, number) for number in range(self.sizes.slices)]
