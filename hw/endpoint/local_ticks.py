@@ -58,15 +58,18 @@ class LocalTicks(wiring.Component):
             data.StructLayout({"id": config.source_id_width, "ticks": 1}), depth=DEPTH)
         m.submodules.verdicts = verdicts = Queue(1, depth=DEPTH)
         lane, word, is_tick = Signal(range(max(2, words))), Signal(8 * TICK_BYTES), Signal()
-        taken = Signal()
+        taken, number, before = Signal(), Signal(config.source_id_width), Signal(config.source_id_width)
+        m.d.sync += before.eq(number)
         m.d.comb += [
+            # Only the first beat of a burst has its ID.
+            number.eq(Mux(beat.first, beat.id, before)),
             lane.eq(beat.addr[3:config.lane_bits]), word.eq(beat.data.word_select(lane, 8 * TICK_BYTES)),
             is_tick.eq(beat.first & beat.last & (beat.strb == 0xFF << (lane << 3)) & ~beat.addr[:3].any()),
             *decode_tick(config.triggers, tick, word=word, block=address.export),
             self.ticks.valid.eq(self.writes.valid & is_tick & order.i.ready),
             self.writes.ready.eq(order.i.ready & (~is_tick | self.ticks.ready)),
             taken.eq(self.writes.valid & self.writes.ready),
-            order.i.valid.eq(taken & beat.last), order.i.payload.id.eq(beat.id), order.i.payload.ticks.eq(is_tick),
+            order.i.valid.eq(taken & beat.last), order.i.payload.id.eq(number), order.i.payload.ticks.eq(is_tick),
             verdicts.i.valid.eq(self.ticks.verdict.valid),
             verdicts.i.payload.eq(self.ticks.verdict.code != Refusal.NONE),
             self.responses.valid.eq(order.o.valid & (~order.o.payload.ticks | verdicts.o.valid)),

@@ -33,7 +33,7 @@ def seconds_beside(config: MachineConfig, seconds_alone: float, memory_bytes: fl
     return max(seconds_alone * npu.sms / (npu.sms - kind.sms), memory_bytes / left)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
     seconds: float
     memory_bytes: float
@@ -44,47 +44,60 @@ class _Job:
     begin: int = 0
     ticks: float = 0.0
     """Picoseconds of the whole job at the present speed."""
+    version: int = 0
 
 
 class Compute:
-    """One computation after the other.
+    """Computations in order, one in each slot of the processor at a time.
+
+    Parameters
+    ----------
+    slots : int
+        Equal parts of the processor and of its memory bandwidth: a computation takes ``slots`` times as long as alone
+        on the whole processor, whether or not the other slots are used.
 
     Attributes
     ----------
     busy : int
-        Picoseconds.
+        Picoseconds, means over the slots.
     """
 
-    def __init__(self, machine: _Machine, rank: int) -> None:
-        self._machine, self._rank, self.busy = machine, rank, 0
+    def __init__(self, machine: _Machine, rank: int, slots: int = 1) -> None:
+        self._machine, self._rank, self.slots, self._slot_ticks = machine, rank, slots, 0
         self._waiting: deque[_Job] = deque()
-        self._job: _Job | None = None
-        self._communicating, self._version = False, 0
+        self._jobs: list[_Job] = []
+        self._communicating = False
+
+    @property
+    def busy(self) -> int:
+        return self._slot_ticks // self.slots
 
     def run(self, seconds: float, memory_bytes: float, ended: Callable[[int], object]) -> None:
         self._waiting.append(_Job(seconds, memory_bytes, ended))
-        if self._job is None:
+        if len(self._jobs) < self.slots:
             self._next()
 
     def communicating(self, whether: bool) -> None:
         """Note whether a collective is in progress on the rank."""
         self._communicating = whether
-        if self._machine.config.sharing == "demand" and self._job is not None:
-            self._progress(self._job)
-            self._plan(self._job)
+        if self._machine.config.sharing == "demand":
+            for job in self._jobs:
+                self._progress(job)
+                self._plan(job)
 
     def _next(self) -> None:
-        job = self._job = self._waiting.popleft()
+        job = self._waiting.popleft()
+        self._jobs.append(job)
         job.since = job.begin = self._machine.kernel.now
         self._plan(job)
 
     def _plan(self, job: _Job) -> None:
         """Schedule the end of the job, as it is if nothing changes."""
-        job.ticks = picoseconds(seconds_beside(self._machine.config, job.seconds, job.memory_bytes,
-                                               communicating=self._communicating))
-        self._version += 1
+        job.ticks = picoseconds(self.slots * seconds_beside(self._machine.config, job.seconds, job.memory_bytes,
+                                                             communicating=self._communicating))
+        job.version += 1
         kernel = self._machine.kernel
-        kernel.at(kernel.now + round(job.left * job.ticks), self._ended, self._version)
+        kernel.at(kernel.now + round(job.left * job.ticks), self._ended, job, job.version)
 
     def _progress(self, job: _Job) -> None:
         now = self._machine.kernel.now
@@ -92,12 +105,11 @@ class Compute:
             job.left = max(0.0, job.left - (now - job.since) / job.ticks)
         job.since = now
 
-    def _ended(self, version: int) -> None:
-        if version != self._version:
+    def _ended(self, job: _Job, version: int) -> None:
+        if version != job.version:
             return
-        job, self._job = self._job, None
-        assert job is not None
-        self.busy += self._machine.kernel.now - job.begin
+        self._jobs.remove(job)
+        self._slot_ticks += self._machine.kernel.now - job.begin
         if self._waiting:
             self._next()
         job.ended(self._rank)

@@ -27,6 +27,7 @@ from .kernel import SECOND, Kernel, picoseconds
 from .operation import Operation
 from .puts import Puts
 from .routes import Route, program, route
+from .slice_costs import SliceCosts
 from .statistics import Statistics, summary
 
 __all__ = ["Handle", "Machine"]
@@ -178,20 +179,22 @@ class Machine:
                             f"{seconds_alone!r} and {memory_bytes!r}.")
         return self._compute_on(self._which(rank), seconds_alone, memory_bytes, tag, done)
 
-    def put(self, source: int, target: int, size: int, *, engine: str = "hardware", tag: str = "",
-            done: Done | None = None) -> Handle:
+    def put(self, source: int, target: int, size: int, *, engine: str | SliceCosts = "hardware", tag: str = "",
+            done: Done | None = None, counted: Callable[[], object] | None = None) -> Handle:
         """Move bytes from one rank's memory to another's, or within one (``source == target``), by a DMA request.
 
         Parameters
         ----------
-        engine : str
-            The receiver of events, and its mechanism: ``cpu``, ``software`` or ``hardware``; costs are in :mod:`.puts`.
+        engine : str or SliceCosts
+            One of :data:`~.slice_costs.DMA_ENGINES`, or its costs.
         done : callable, optional
             Receives the time in seconds when the target can see that it has all.
+        counted : callable, optional
+            Called when the target's memory has responded to the last byte, before the target is notified.
 
         On a folded machine every rank does the same, to the rank that is as far away.
         """
-        return self._puts.put(source, target, size, engine, tag, done)
+        return self._puts.put(source, target, size, engine, tag, done, counted)
 
     def statistics(self) -> Statistics:
         """Traffic and utilisation: see :func:`.statistics.summary`."""

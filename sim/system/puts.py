@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DMA requests between ranks: what events cost, and the bytes on the links.
+"""DMA requests between ranks: the costs of :class:`.slice_costs.SliceCosts`, and the bytes on the links."""
 
-Costs of an event are shares of ARK's one-way latencies (NSDI'23): 4.3 us with the hardware engine; 9.1 times that with
-a CPU-driven one, and 2.6 times with a software engine: 39 us and 11.2 us.
-"""
-
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Protocol
 
 from hw.errors import UserError
@@ -14,40 +12,18 @@ from hw.errors import UserError
 from .configuration import MachineConfig
 from .endpoint import Endpoint
 from .handle import Handle
-from .kernel import Kernel, picoseconds
+from .kernel import SECOND, Kernel, picoseconds
 from .port import Taken
+from .put_engine import PutEngine, Segment
+from .slice_costs import SliceCosts, costs_of
 
-__all__ = ["DMA_ENGINES", "DmaEngine", "Puts"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DmaEngine:
-    """
-    Parameters
-    ----------
-    post_s : float
-        From a GPU thread's wish until the engine has the request.
-    complete_s : float
-        From the last byte's arrival until a thread at the target sees it.
-    serial : bool
-        A request begins when the one before of the same rank is over.
-    """
-
-    post_s: float
-    complete_s: float
-    serial: bool
-
-
-DMA_ENGINES = {
-    "cpu": DmaEngine(post_s=19.5e-6, complete_s=19.5e-6, serial=False),
-    "software": DmaEngine(post_s=5.6e-6, complete_s=5.6e-6, serial=True),
-    "hardware": DmaEngine(post_s=2.15e-6, complete_s=2.15e-6, serial=False),
-}
-"""Half of each one-way latency at either end."""
-
+__all__ = ["Puts"]
 
 FIRST = 1 << 40
 """Puts go before chunks of collectives: their turns are below any of those."""
+
+_WRITE = 34
+"""Order of its decision, after those of the endpoint."""
 
 
 class _Machine(Protocol):
@@ -56,6 +32,8 @@ class _Machine(Protocol):
     config: MachineConfig
     kernel: Kernel
     endpoints: list[Endpoint]
+    memory_latency: int
+    """Picoseconds."""
 
     def coordinates(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         ...
@@ -72,12 +50,17 @@ class _Machine(Protocol):
 
 
 class _Put:
-    """A put in flight. Each of its hops sends the messages through one port."""
+    """A put in flight. Each of its hops sends the messages through one port.
 
-    def __init__(self, number: int, path: list[tuple[Endpoint, int]], sizes: list[int],
+    ``taken`` is called when the first link accepts a message, ``passed`` when a message is at the first neighbour.
+    """
+
+    def __init__(self, number: int, path: list[tuple[Endpoint, int]], sizes: list[int], check: float,
                  ended: Callable[[], object]) -> None:
         self.number, self.path, self.sizes, self.ended = number, path, sizes, ended
-        self.left = len(sizes)
+        self.left, self.check = len(sizes), check
+        self.taken: Callable[[], object] | None = None
+        self.passed: Callable[[], object] | None = None
         self.hops = [_Hop(self, step) for step in range(len(path))]
 
 
@@ -86,7 +69,8 @@ class _Hop:
 
     def __init__(self, put: _Put, step: int) -> None:
         self.put, self.step = put, step
-        self.key, self.turn = (float("-inf"), put.number), put.number - FIRST
+        # Puts that ranks began together, at a port that they cross after different numbers of hops: nearer ones first.
+        self.key, self.turn = (float("-inf"), put.number, step), put.number - FIRST
         self.there, self.sent, self.offered = 0, 0, False
 
     def take(self) -> Taken:
@@ -94,7 +78,9 @@ class _Hop:
         size = put.sizes[self.sent]
         self.sent, self.offered = self.sent + 1, False
         endpoint.kernel.at(endpoint.kernel.now, self.go_on)
-        return size, -(-size // endpoint.config.packet_bytes), self.arrived, (put.number, self.step)
+        if not self.step and put.taken is not None:
+            endpoint.kernel.at(endpoint.kernel.now, put.taken)
+        return size, -(-size // endpoint.config.packet_bytes), self.arrived, (put.number, size)
 
     def go_on(self) -> None:
         if not self.offered and self.sent < self.there:
@@ -107,11 +93,22 @@ class _Hop:
         self.there += 1
         self.go_on()
 
-    def arrived(self, *_: int) -> None:
-        if self.step + 1 < len(self.put.path):
-            self.put.hops[self.step + 1].come()
+    def arrived(self, _: int, size: int) -> None:
+        kernel = self.put.path[self.step][0].kernel
+        if self.put.check:
+            packet = min(size, self.put.path[self.step][0].config.packet_bytes)
+            kernel.at(kernel.now + round(packet * self.put.check), self.checked)
         else:
-            self.put.ended()
+            self.checked()
+
+    def checked(self) -> None:
+        put = self.put
+        if self.step + 1 < len(put.path):
+            put.hops[self.step + 1].come()
+            if not self.step and put.passed is not None:
+                put.passed()
+        else:
+            put.ended()
 
 
 class Puts:
@@ -119,57 +116,136 @@ class Puts:
 
     def __init__(self, machine: _Machine) -> None:
         self._machine = machine
-        self._number = 0
-        self._waiting: dict[tuple[int, str], list[Callable[[], None]]] = {}
+        self._numbers: dict[int, int] = {}
+        self._arrived: dict[int, list[tuple[tuple[float, ...], Callable[[], None]]]] = {}
+        self._waiting: dict[tuple[int, SliceCosts], list[Callable[[], None]]] = {}
+        self._engines: dict[tuple[int, SliceCosts], PutEngine] = {}
+        self._begins: dict[tuple[int, SliceCosts], int] = {}
 
-    def put(self, source: int, target: int, size: int, engine: str, tag: str,
-            done: Callable[[float], object] | None) -> Handle:
-        """On a folded machine every rank does the same, to the rank as far away as ``target`` is from ``source``."""
+    def put(self, source: int, target: int, size: int, engine: str | SliceCosts, tag: str,
+            done: Callable[[float], object] | None, counted: Callable[[], object] | None = None) -> Handle:
+        """On a folded machine every rank does the same, to the rank as far away as ``target`` is from ``source``.
+
+        ``counted`` is called when the memory of the target has responded to the last byte, before any notification.
+        """
         machine, config = self._machine, self._machine.config
-        if engine not in DMA_ENGINES:
-            raise UserError(f"The engine of a put must be one of {', '.join(DMA_ENGINES)}, not {engine!r}.")
+        costs = costs_of(engine)
         for rank in (source, target):
             if not 0 <= rank < config.ranks:
                 raise UserError(f"There are ranks 0 to {config.ranks - 1}, not {rank!r}.")
         if size != int(size) or size < 1:
             raise UserError(f"A put must have 1 byte or more, not {size!r}.")
-        self._number += 1
+        number = self._numbers[source] = self._numbers.get(source, 0) + 1
         path = self._path(source, target)
         begin = machine.endpoints[0 if config.fold else source]
         end = machine.endpoints[0 if config.fold else target]
         handle = machine.handle(tag)
-        costs, kernel = DMA_ENGINES[engine], machine.kernel
-        sizes = [min(config.message_bytes, size - low) for low in range(0, size, config.message_bytes)]
+        kernel = machine.kernel
+        latency = machine.memory_latency if costs.from_memory else 0
+        part_bytes = min(config.message_bytes, costs.segment_bytes or config.message_bytes)
+        sizes = [min(part_bytes, size - low) for low in range(0, size, part_bytes)]
+        own = begin.rank, costs
+
+        def ticks(cycles: float) -> int:
+            return round(cycles * SECOND / config.clock_hz)
+
+        notified = ticks(costs.notify_cycles) + latency + ticks(costs.poll_cycles) + picoseconds(costs.complete_s)
 
         def seen() -> None:
             machine.over(handle, "put", source, tag or "put", done)
             if costs.serial:
-                queue = self._waiting[begin.rank, engine]
+                queue = self._waiting[own]
                 queue.pop(0)
                 if queue:
                     queue[0]()
 
         def message_here() -> None:
+            # Messages that arrive at the same time through several ports are written in an order of their own.
+            self._arrived.setdefault(end.rank, []).append(((number, len(path), path[-1][1] if path else 0), write))
+            kernel.decide(_WRITE << 16 | end.rank, lambda: self._write(end.rank))
+
+        def write() -> None:
             put.left -= 1
-            written = end.drains.serve(sizes[len(sizes) - 1 - put.left])
+            written = end.drains.serve(sizes[len(sizes) - 1 - put.left]) + latency
+            if passed is not None and len(path) < 2:
+                kernel.at(written, passed)
             if not put.left:
-                kernel.at(written + picoseconds(costs.complete_s), seen)
+                if counted is not None:
+                    kernel.at(written, counted)
+                kernel.at(written + notified, seen)
 
         def start() -> None:
-            kernel.at(kernel.now + picoseconds(costs.post_s), read)
+            wait = picoseconds(costs.post_s) + ticks(costs.tick_cycles) + ticks(costs.request_cycles)
+            if costs.interval_cycles:
+                first = max(kernel.now + wait, self._begins.get(own, 0))
+                self._begins[own] = first + ticks(costs.interval_cycles)
+                wait = first - kernel.now
+            kernel.at(kernel.now + wait, read)
 
         def read() -> None:
-            for part in sizes:
-                kernel.at(begin.fills.serve(part), put.hops[0].come if path else message_here)
+            if costs.segment_bytes is not None:
+                segments.append(self._engine(begin, costs, latency).request(sizes, come, path[0][1] if path else None))
+            else:
+                kernel.at(kernel.now + latency, fill)
 
-        put = _Put(self._number, path, sizes, message_here)
+        def fill() -> None:
+            begin.fills.serve(0, least=ticks(costs.engine_cycles))
+            for part in sizes:
+                kernel.at(begin.fills.serve(part), come)
+
+        put = _Put(number, path, sizes, costs.beat_cycles * SECOND / config.clock_hz / config.beat_bytes,
+                   message_here)
+        come = put.hops[0].come if path else message_here
+        passed: Callable[[], object] | None = None
+        segments: list[deque[Segment]] = []
+        if costs.segment_bytes is not None:
+            sender = self._engine(begin, costs, latency)
+            passed = put.passed = self._acknowledge(put, sender, segments, costs, latency)
+            if path:
+                put.taken = partial(sender.left, path[0][1])
         if costs.serial:
-            queue = self._waiting.setdefault((begin.rank, engine), [])
+            queue = self._waiting.setdefault(own, [])
             queue.append(start)
             if len(queue) > 1:
                 return handle
         start()
         return handle
+
+    def _write(self, rank: int) -> None:
+        for _, write in sorted(self._arrived.pop(rank), key=itemgetter(0)):
+            write()
+
+    def _engine(self, endpoint: Endpoint, costs: SliceCosts, latency: int) -> PutEngine:
+        key = endpoint.rank, costs
+        if key not in self._engines:
+            self._engines[key] = PutEngine(endpoint, costs, latency)
+        return self._engines[key]
+
+    def _acknowledge(self, put: _Put, sender: PutEngine, segments: list[deque[Segment]],
+                     costs: SliceCosts, latency: int) -> Callable[[], None]:
+        """Handler for each message that is at the first neighbour, or in the target's memory: the neighbour
+        acknowledges the last one of each segment."""
+        number = offset = 0
+        assert costs.segment_bytes is not None
+        segment_bytes = costs.segment_bytes
+
+        def passed() -> None:
+            nonlocal number, offset
+            offset += put.sizes[number]
+            number += 1
+            if offset % segment_bytes and number < len(put.sizes):
+                return
+            if put.path:
+                endpoint, port = put.path[0]
+                neighbour = self._engine(endpoint.neighbours[port], costs, latency)
+                neighbour.acknowledge(port ^ 1, acknowledged)
+            else:
+                acknowledged()
+
+        def acknowledged() -> None:
+            sender.acknowledged(segments[0])
+
+        return passed
 
     def _path(self, source: int, target: int) -> list[tuple[Endpoint, int]]:
         """``(endpoint, port)`` of each hop: dimension after dimension, in the shorter direction round each ring."""

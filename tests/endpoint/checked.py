@@ -9,11 +9,13 @@ from hw.ace.layouts import flit_layout
 from hw.axi import AxiChecker, AxiSignature
 from hw.axi.streams import AxiStreams
 from hw.endpoint.config import ADDR_WIDTH
+from hw.endpoint.local_ticks import LocalTicks
 from hw.endpoint.memory_port import MemoryCounts, MemoryPort, MemorySettings
 from hw.endpoint.put_receiver import ExportWrite
 from hw.endpoint.puts import PutCounts, Puts
 from hw.endpoint.remote import RemoteSplit
 from hw.stream import Queue
+from hw.triggers.words import Refusal
 
 __all__ = ["CheckedMemory"]
 
@@ -50,6 +52,13 @@ class CheckedMemory(wiring.Component):
         connect(m, puts.responses, split.remote_responses)
         connect(m, split.local, port.writes[0])
         connect(m, port.responses[0], split.local_responses)
+        m.submodules.local_ticks = local_ticks = LocalTicks(self.config)
+        connect(m, split.counters, local_ticks.writes)
+        connect(m, local_ticks.responses, split.counter_responses)
+        for ticks in (local_ticks.ticks, puts.ticks):
+            # No counter is armed.
+            m.d.comb += [ticks.ready.eq(1), ticks.verdict.code.eq(Refusal.IDLE)]
+            m.d.sync += ticks.verdict.valid.eq(ticks.valid)
         connect(m, puts.memory_writes, port.writes[2])
         connect(m, port.responses[2], puts.memory_responses)
         connect(m, flipped(self.exports), puts.exports)

@@ -13,7 +13,7 @@ from sim.system.configuration import ENDPOINTS
 from sim.system.graph import Kind
 from sim.system.training import Run, Span
 
-__all__ = ["curves", "iterations", "layers", "links", "over_ranks", "svg", "timeline"]
+__all__ = ["curves", "iterations", "layers", "links", "over_ranks", "saved_time", "svg", "timeline"]
 
 COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "update": "#bbbbbb"}
 MOST_LANES, MOST_LAYERS = 24, 20
@@ -185,4 +185,33 @@ def over_ranks(rows: _Rows, varied: Sequence[str]) -> Figure | None:
     figure.supylabel("iteration over Ideal's", fontsize="medium")
     handles = {label: handle for axes in grid for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=6, frameon=False, fontsize="small")
+    return figure
+
+
+def saved_time(result: Mapping[str, Any]) -> Figure:
+    """Figure: time that fusion saves over the number of slices, for each order, in percent of the unfused time; with
+    the limit by computation and links, and the papers' values. ``result``: of ``dmace fused --json``."""
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    axes = figure.subplots()
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in result["rows"]:
+        lines.setdefault(row["order"], []).append((row["slices"], row["gain"] * 100))
+    for number, (order, points) in enumerate(lines.items()):
+        axes.plot(*zip(*sorted(points), strict=True), marker="os^"[number % 3], markersize=7 - 2 * number,
+                  linewidth=3 - number, label=order or "fused")
+    axes.axhline(result["bound_gain"] * 100, color="black", linewidth=1,
+                 label="limit: the longer of computation and the busiest link")
+    for number, (what, share) in enumerate(result["paper"].items()):
+        style = ("dashed", "dotted", "dashdot", (0, (1, 4)))[number % 4]
+        axes.axhline(share * 100, color="grey", linewidth=1, linestyle=style, label=f"{result['paper_source']}: {what}")
+    slices = sorted({row["slices"] for row in result["rows"]})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(slices, slices)
+    axes.minorticks_off()
+    axes.axhline(0, color="black", linewidth=0.5)
+    axes.set_xlabel("slices")
+    axes.set_ylabel("time saved, %")
+    axes.grid(alpha=0.3)
+    figure.suptitle(f"{result['operation']} on {result['nodes']} ranks, {result['engine']} requests", fontsize="medium")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
