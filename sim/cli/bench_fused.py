@@ -198,6 +198,8 @@ def _show(result: Row) -> None:
             causes.add_row(row["cause"], row["change"], f"{row['cycles']:,}",
                            f"{row['cycles'] / whole:.0%}" if whole else "", f"{row['remaining']:,}")
         console.print(causes)
+        console.print(f"The first slice is complete after {result['causes'][0]['first']:,} cycles; the run ends "
+                      f"{result['causes'][0]['tail']:,} cycles after the computation.", highlight=False)
         cost = result["slice_cost"]
         console.print(f"The bound contains {cost['cycles']:g} cycles per slice: communication alone takes "
                       f"{cost['communication']:,} cycles, in one slice {cost['one']:,}.", highlight=False)

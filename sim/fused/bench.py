@@ -133,12 +133,13 @@ class Bench:
     # Causes
 
     def excess(self, slices: int, method: Method = Method.TRIGGERS) -> _Row:
-        """Cycles beyond the longer of computation and communication alone."""
+        """Cycles beyond the longer of computation and communication alone; ``first``: until the first slice was
+        complete, ``tail``: from the end of the computation to the end."""
         operation = self.operation(slices)
-        # Without delay of the first slice, computation takes as long.
         alone = [run(operation, self.setup, one).cycles for one in (Method.COMPUTE, Method.COMMUNICATION)]
-        fused = run(operation, self.setup, method).cycles
-        return {"compute": alone[0], "communication": alone[1], "fused": fused, "excess": fused - max(alone)}
+        made = run(operation, self.setup, method)
+        return {"compute": alone[0], "communication": alone[1], "fused": made.cycles,
+                "excess": made.cycles - max(alone), "first": min(min(one) for one in made.noticed), "tail": made.cycles - made.computed}
 
     def causes(self, slices: int, note: _Note) -> list[_Row]:
         """The measured excess, then a row for each cause, with an input changed: ``cycles`` is the excess that this
@@ -166,9 +167,10 @@ class Bench:
     # A single slice
 
     def path(self, slice_bytes: int, note: _Note) -> _Row:
-        """Cycles from the last tick of a single slice to each event after it."""
+        """Cycles from the last tick of a single slice to each event after it: a put to a neighbour, or an all-reduce of
+        all ranks."""
         note(f"path of a slice of {slice_bytes:,} B")
-        one = replace(self, target_bytes=slice_bytes, tasks=1)
+        one = replace(self, target_bytes=slice_bytes, tasks=1, ranks=self.ranks if self.name == "gemv" else 2)
         made = run(one.operation(1), replace(self.setup, wait_period=1), Method.TRIGGERS, log=True)
         assert made.log is not None
         begin = made.begin + made.noticed[0][0]
@@ -179,7 +181,7 @@ class Bench:
         left = [packet.begin for packet in made.log.packets
                 if packet.rank == 0 and not packet.came and packet.kind == kind and packet.begin >= begin]
         return {"slice_bytes": slice_bytes, "read": min(reads) - begin, "packet": min(left) - begin,
-                "seen": made.begin + made.seen[1 % self.ranks][0] - begin}
+                "seen": made.begin + made.seen[1][0] - begin}
 
 
 def _first(bench: Bench) -> tuple[Bench, Method]:

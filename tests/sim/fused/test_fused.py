@@ -8,12 +8,12 @@ import pytest
 from hw.errors import UserError
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
-from sim.fused.bench import Bench, describe
+from sim.fused.bench import Bench
 from sim.fused.exchange import Exchange
 from sim.fused.operations import Sizes, make
 from sim.fused.reduction import SlicedReduction
 from sim.fused.run import run
-from sim.fused.setup import Method, Order, Setup
+from sim.fused.setup import Method, Setup
 from sim.fused.transport import Transport
 
 pytestmark = [pytest.mark.rtl, pytest.mark.long]
@@ -67,6 +67,7 @@ def test_causes_and_path():
     bench = bench.balanced(1.0, 4)
     whole, *causes = bench.causes(4, lambda _: None)
     assert whole["excess"] == whole["fused"] - max(whole["compute"], whole["communication"]) > 0
+    assert whole["first"] > bench.setup.compute and whole["tail"] >= 0
     assert [cause["cause"] for cause in causes] == ["first slice", "latencies", "poll of flags", "ticks"]
     for cause in causes:
         assert cause["cycles"] == whole["excess"] - cause["excess"]
@@ -121,12 +122,3 @@ def test_last_workgroups_do_not_post_collectives():
                        r"slices on all ranks\.$"):
         run(operation, SETUP, Method.LAST)
     assert SlicedReduction.in_order and not Exchange.in_order
-
-
-def test_description_for_the_system_simulator():
-    operation = make("gemm", Sizes(ranks=4, slices=8, tasks=4, slice_bytes=1024))
-    described = describe("gemm", operation, SETUP, Method.UNFUSED, Order.REMOTE_LAST)
-    assert described == {
-        "operation": "gemm", "ranks": 4, "slices": 8, "slice_bytes": 1024, "workgroups": 8, "tasks": 4,
-        "compute_cycles": 60, "order": "remote-last", "fused": False, "relay": True, "link_bytes_per_cycle": 8,
-        "link_latency": 10, "memory_latency": 20, "packet_bytes": 256, "header_bytes": 16, "beat_bytes": 8}

@@ -6,9 +6,12 @@ import pytest
 
 from hw.endpoint.config import TINY
 from hw.errors import UserError
+from sim.ace.endpoints import Link, Memory
+from sim.fused.bench import describe
 from sim.fused.counters import Counter, Counters
 from sim.fused.operations import ELEMENTS, OPERATIONS, Sizes, make
-from sim.fused.setup import Order, Setup, Thread, sequence
+from sim.fused.setup import Method, Order, Setup, Thread, sequence
+from sim.system.fused_calibration import FusedCase
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
@@ -76,3 +79,14 @@ def test_counters():
         counters.consecutive(58, "Slices")
     with pytest.raises(UserError, match=r"^Slices need 58 counters, and the endpoint's 2 blocks have 57 left\.$"):
         counters.any(58, "Slices")
+
+
+def test_description_for_the_system_simulator():
+    operation = make("gemm", Sizes(ranks=4, slices=8, tasks=4, slice_bytes=1024))
+    setup = Setup(link=Link(latency=10), memory=Memory(read_latency=20, write_latency=20), compute=60)
+    described = describe("gemm", operation, setup, Method.UNFUSED, Order.REMOTE_LAST)
+    assert described == {
+        "operation": "gemm", "ranks": 4, "slices": 8, "slice_bytes": 1024, "workgroups": 8, "tasks": 4,
+        "compute_cycles": 60, "order": "remote-last", "fused": False, "relay": True, "link_bytes_per_cycle": 8,
+        "link_latency": 10, "memory_latency": 20, "packet_bytes": 256, "header_bytes": 16, "beat_bytes": 8}
+    assert FusedCase(**described).total_tasks == 4 * 8 * 4
