@@ -138,8 +138,9 @@ class Bench:
         operation = self.operation(slices)
         alone = [run(operation, self.setup, one).cycles for one in (Method.COMPUTE, Method.COMMUNICATION)]
         made = run(operation, self.setup, method)
+        first = min(min(one) for one in made.noticed)
         return {"compute": alone[0], "communication": alone[1], "fused": made.cycles,
-                "excess": made.cycles - max(alone), "first": min(min(one) for one in made.noticed), "tail": made.cycles - made.computed}
+                "excess": made.cycles - max(alone), "first": first, "tail": made.cycles - made.computed}
 
     def causes(self, slices: int, note: _Note) -> list[_Row]:
         """The measured excess, then a row for each cause, with an input changed: ``cycles`` is the excess that this
