@@ -31,6 +31,7 @@ LAYERS = {
     "sim.dma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
+    "sim.fused": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
     "sim.vfio": {*_HARDWARE, "sim", "sim.ace", "sim.cpp", "sim.pcie", "sim.verilator"},
@@ -38,8 +39,8 @@ LAYERS = {
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cache": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
-    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",
-                "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
+    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.fused",
+                "sim.pcie", "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 

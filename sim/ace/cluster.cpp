@@ -237,7 +237,30 @@ API uint64_t cluster_interrupted(Cluster* cluster, uint32_t rank) {
     return guarded([&] { return (*cluster)[rank].interrupted; });
 }
 
-// Run until all watches are met, with `until_interrupt` until an irq is high, or for `cycles`: a Reason.
+// The kernel of an endpoint, which replaces an earlier one; null ends it. See workgroups.h.
+API int cluster_kernel(Cluster* cluster, uint32_t rank, const KernelParameters* kernel) {
+    return guarded([&] {
+        auto& workgroups = (*cluster)[rank].workgroups;
+        if (workgroups && workgroups->storing())
+            throw std::runtime_error("The kernel of endpoint " + std::to_string(rank) + " has stores in flight.");
+        workgroups.reset(kernel ? new Workgroups<Endpoint::Memory>(cluster->cycle, *kernel) : nullptr);
+        return 0;
+    });
+}
+
+// Times of the kernel's tasks, slices, posts or waits, valid until it ends, and their count.
+API int64_t cluster_kernel_times(Cluster* cluster, uint32_t rank, uint32_t which, const uint64_t** times) {
+    return guarded([&] {
+        const auto& kernel = (*cluster)[rank].workgroups;
+        if (!kernel) throw std::runtime_error("Endpoint " + std::to_string(rank) + " has no kernel.");
+        const std::vector<uint64_t>& found = kernel->times(static_cast<Times>(which));
+        *times = found.data();
+        return static_cast<int64_t>(found.size());
+    });
+}
+
+// Run until all watches are met and all kernels are done, with `until_interrupt` until an irq is high, or for
+// `cycles`: a Reason.
 API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt) {
     return guarded([&]() -> int {
         int reason = kLimit;
@@ -249,6 +272,10 @@ API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt)
                 for (const Watch& watch : endpoint.watches) {
                     some = true;
                     all &= watch.met != Endpoint::kNever;
+                }
+                if (endpoint.workgroups) {
+                    some = true;
+                    all &= endpoint.workgroups->done();
                 }
             }
             if (some && all) reason = kDone;

@@ -260,6 +260,11 @@ class Cluster(Endpoints):
                                     since(pending.before, after)))
         return outcomes
 
+    @staticmethod
+    def completion_address(queue: int = 0) -> int:
+        """Address of a queue's completion word."""
+        return _WORDS + _WORD_PITCH * queue
+
     def completion(self, rank: int, queue: int = 0) -> CompletionWord:
         """The :class:`CompletionWord` in memory."""
         word = self.read_memory(rank, _WORDS + _WORD_PITCH * queue, 8)

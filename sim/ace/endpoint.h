@@ -10,6 +10,7 @@
 #include "link.h"
 #include "ports.h"
 #include "verilated.h"
+#include "workgroups.h"
 
 constexpr unsigned kPorts = ACE_PORTS, kIdBits = ACE_ID_BITS;
 constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
@@ -48,6 +49,7 @@ public:
     std::vector<Watch> watches;
     uint64_t logged_from = kNever;  // bursts that begin from this cycle on
     std::vector<Burst> bursts;
+    std::unique_ptr<Workgroups<Memory>> workgroups;  // null where there is no kernel
 
     Endpoint(VerilatedContext* context, const Target& target, const MemoryOptions& options)
         : Ports(std::vector<Target>{target}, options, kIdBits), top_(std::make_unique<Vtop>(context)) {
@@ -112,6 +114,7 @@ private:
             post(std::move(later_.front().second));
             later_.pop_front();
         }
+        if (workgroups) workgroups->tick(cycle, memory, [this](Store store) { post(std::move(store)); });
         cycle_ = cycle;
         drive(*top_, cycle);
         for (unsigned port = 0; port < kPorts; ++port) {
@@ -138,6 +141,10 @@ private:
         }
         if (!top_->irq) interrupted = kNever;
         else if (interrupted == kNever) interrupted = cycle;
+    }
+
+    void posted(uint64_t cycle, uint32_t tag) override {
+        if (tag && workgroups) workgroups->stored(cycle, tag);
     }
 
     void read_issued(uint64_t cycle, uint64_t address) override {

@@ -9,6 +9,7 @@
         endpoints.run(1000)
 """
 
+import ctypes
 import json
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from hw.ace.config import DIMENSIONS, MAX_RANKS, AceConfig
 from hw.errors import UserError
 from sim.ace import log as logs
 from sim.ace.faults import Faults
+from sim.ace.kernels import Kernel, Times, packed
 from sim.ace.shared_library import ClusterFailed, Library, LinkParameters, MemoryParameters, Parameters, build_library
 
 __all__ = ["Endpoints", "Link", "Memory", "Reason", "Statistics"]
@@ -257,6 +259,24 @@ class Endpoints:
 
     def clear_watches(self) -> None:
         self._library.clear_watches(self._handle)
+
+    # Kernels
+
+    def start_kernel(self, rank: int, kernel: Kernel | None) -> None:
+        """Start a :class:`sim.ace.kernels.Kernel` beside an endpoint, instead of an earlier one; None: only end that.
+        Until it is done, :meth:`run` does not end before its limit."""
+        if kernel is None:
+            self._library.kernel(self._handle, rank, None)
+            return
+        parameters, arrays = packed(kernel)
+        self._library.kernel(self._handle, rank, ctypes.byref(parameters))
+        del arrays
+
+    def kernel_times(self, rank: int, which: Times) -> list[int | None]:
+        """Cycles of a kernel's events, None where they have not happened."""
+        found = ctypes.POINTER(ctypes.c_uint64)()
+        count = self._library.kernel_times(self._handle, rank, which, ctypes.byref(found))
+        return [None if time == _NEVER else time for time in found[:count]]
 
     def interrupted(self, rank: int) -> int | None:
         """Cycle in which ``irq`` rose; None while it is low."""

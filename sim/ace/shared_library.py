@@ -23,7 +23,8 @@ __all__ = ["ClusterFailed", "Library", "LinkParameters", "MemoryParameters", "Pa
 _Status = Callable[[str, int, int], None]
 
 _HERE = Path(__file__).parent
-_SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "faults.h", "link.h", "workers.h")),
+_SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "faults.h", "link.h", "workers.h",
+                                    "workgroups.h")),
             *(_HERE.parent / "cpp" / name for name in ("ports.h", "axi_memory.h", "memory.h")))
 
 _Handle, _Rank, _Number, _Address = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64
@@ -81,6 +82,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "clear_watches": (ctypes.c_int, _Handle),
     "watch_met": (ctypes.c_uint64, _Handle, _Rank, _Number),
     "interrupted": (ctypes.c_uint64, _Handle, _Rank),
+    "kernel": (ctypes.c_int, _Handle, _Rank, ctypes.c_void_p),
+    "kernel_times": (ctypes.c_int64, _Handle, _Rank, _Number, _Rows),
     "run": (ctypes.c_int, _Handle, ctypes.c_uint64, _Number),
     "log": (ctypes.c_int, _Handle, _Number),
     "packets": (ctypes.c_int64, _Handle, _Rows),

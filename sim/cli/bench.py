@@ -11,6 +11,7 @@ from hw.dma_engine.config import PRESETS, DmaConfig
 from hw.errors import UserError
 from sim.cli import bench_ace as ace
 from sim.cli import bench_endpoint as endpoint
+from sim.cli import bench_fused as fused
 from sim.cli import bench_pcie as pcie
 from sim.terminal import Row, add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
 
@@ -43,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     dma.set_defaults(bench=_run_dma)
     ace.configure(designs)
     endpoint.configure(designs)
+    fused.configure(designs)
     pcie.configure(designs)
 
 

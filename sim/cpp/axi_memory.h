@@ -75,6 +75,20 @@ public:
     void fail_read(uint64_t number) { failing_read_ = counts_.read_bursts + number; }
     void fail_write(uint64_t number) { failing_write_ = counts_.write_bursts + number; }
 
+    // Accesses of others than the manager at m_axi, from this cycle on: the cycle in which the last byte has been read, or
+    // in which the bytes written are visible; the caller stores them. They use the target's latency and bandwidth.
+    uint64_t served_read(uint64_t cycle, uint64_t address, uint64_t count) {
+        Target* target = target_of(address);
+        if (!target) return cycle + 1;
+        return serve(cycle + target->read_latency, target->read_free, beats_of(count), target->read_beats_per_cycle);
+    }
+
+    uint64_t served_write(uint64_t cycle, uint64_t address, uint64_t count) {
+        Target* target = target_of(address);
+        if (!target) return cycle + 1;
+        return serve(cycle + target->write_latency, target->write_free, beats_of(count), target->write_beats_per_cycle);
+    }
+
     // Chooses the outputs of this cycle.
     void drive(uint64_t cycle) {
         out.arready = !random_.chance(options_.stall);
@@ -170,6 +184,8 @@ private:
             if (address - target.base < target.size) return &target;
         return nullptr;
     }
+
+    static unsigned beats_of(uint64_t count) { return static_cast<unsigned>((count + kBytes - 1) / kBytes); }
 
     uint64_t jitter() { return options_.jitter ? random_.below(options_.jitter + 1) : 0; }
 

@@ -299,7 +299,8 @@ def test_ticks_cost_others_no_bandwidth(seed):
             assert ticks > (end - begin) / 10 if beside else ticks == 0
             cluster.do(endpoint.dma.command(0, Command.RESET))
             _settle(cluster, 500)
-    assert cycles[0] == cycles[1], cycles
+    # The phase in which the ring's doorbell meets the engine differs.
+    assert abs(cycles[0] - cycles[1]) <= 2, cycles
 
 
 async def _ring(cluster, queue):
