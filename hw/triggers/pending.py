@@ -13,7 +13,7 @@ from hw.stream import Queue, RoundRobin
 
 from .config import COUNTERS_PER_BLOCK, PAGE_WIDTH, TriggerConfig
 from .layouts import due_layout
-from .ports import DueSignature, LeaveSignature
+from .ports import DueSignature, LeaveSignature, TriggerSettings
 
 __all__ = ["PagesSignature", "PendingFirings"]
 
@@ -36,7 +36,8 @@ class PendingFirings(wiring.Component):
 
     A block's firings leave in order, so only its own firings wait for a queue that is full. A firing to a page that
     the block may not use leaves at once, to be refused. A counter is queued at most once, so no queue overflows.
-    Whether a firing can leave is looked up a cycle before: one that follows another one of its block waits for a cycle.
+    Whether a firing can leave is looked up a cycle before: one that follows another one of its block, or new pages of
+    its block, waits for a cycle.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ class PendingFirings(wiring.Component):
     due : ``In(DueSignature)``
     resetting : ``In(blocks)``
         The firings of these blocks are discarded.
+    settings : ``In(TriggerSettings)``
+        New pages of a block; the rest is unused.
     pages : ``Out(PagesSignature).array(blocks + 1)``
         Look-ups of the page of each block's oldest firing, and of ``due``.
     ready : ``In(1)``
@@ -60,6 +63,7 @@ class PendingFirings(wiring.Component):
         self.config = config
         super().__init__({
             "due": In(DueSignature(config)), "resetting": In(config.blocks),
+            "settings": In(TriggerSettings(config)),
             "pages": Out(PagesSignature(config)).array(config.blocks + 1),
             "ready": In(1), "leave": Out(LeaveSignature(config)), "requeue": In(1),
         })
@@ -93,7 +97,8 @@ class PendingFirings(wiring.Component):
                              allowed[block].eq(due.allowed)]
             with m.Else():
                 m.d.sync += [eligible[block].eq(~leaves & (head.free | ~head.allowed)), allowed[block].eq(head.allowed)]
-            with m.If(self.resetting[block]):
+            changes = self.settings.pages_valid & (self.settings.pages_block == block)
+            with m.If(self.resetting[block] | changes):
                 m.d.sync += eligible[block].eq(0)
             with m.If(choice.grant_onehot[block]):
                 m.d.comb += self.leave.counter.eq(Cat(queue.o.payload.index, C(block, config.block_bits)))

@@ -24,11 +24,12 @@ class _Bench(CellBench):
         self.eligible, self.allowed = [False] * CONFIG.blocks, [False] * CONFIG.blocks
         self.served = []
 
-    async def cycle(self, *, due=None, ready=True, requeue=False, free=-1, allowed=-1, resetting=0):
+    async def cycle(self, *, due=None, ready=True, requeue=False, free=-1, allowed=-1, resetting=0, pages=None):
         """``due``: block, index and page of a counter that is queued unless a firing leaves. Returns the block and the
-        counter that leaves."""
+        counter that leaves. ``pages``: block whose pages change."""
         ctx, dut = self.ctx, self.dut
-        for signal, value in ((dut.ready, ready), (dut.resetting, resetting), (dut.requeue, requeue)):
+        for signal, value in ((dut.ready, ready), (dut.resetting, resetting), (dut.requeue, requeue),
+                              (dut.settings.pages_valid, pages is not None), (dut.settings.pages_block, pages or 0)):
             ctx.set(signal, value)
         for number, look_up in enumerate(dut.pages):
             block = number if number < CONFIG.blocks else due[0] if due else 0
@@ -69,7 +70,7 @@ class _Bench(CellBench):
         for block in range(CONFIG.blocks):
             enters = valid and due[0] == block if empty[block] else (left is None or left[0] != block)
             able_next = free >> block & 1 or not allowed >> block & 1
-            self.eligible[block] = bool(enters and able_next and not resetting >> block & 1)
+            self.eligible[block] = bool(enters and able_next and not resetting >> block & 1 and pages != block)
             self.allowed[block] = bool(allowed >> block & 1)
             if resetting >> block & 1:
                 self.seen["discarded"] += len(self.queues[block])
@@ -101,7 +102,8 @@ def test_random(ready, free, seed):
                 due=due, ready=bench.chance(ready), requeue=bench.chance(0.3),
                 free=sum(bench.chance(free) << number for number in range(CONFIG.blocks)),
                 allowed=sum(bench.chance(0.9) << number for number in range(CONFIG.blocks)),
-                resetting=1 << rng.randrange(CONFIG.blocks) if bench.chance(0.03) else 0)
+                resetting=1 << rng.randrange(CONFIG.blocks) if bench.chance(0.03) else 0,
+                pages=rng.randrange(CONFIG.blocks) if bench.chance(0.1) else None)
 
     seen = _run(body, f"{seed} {ready} {free}")
     assert all(seen[name] for name in ("leave", "requeue", "refused", "due", "discarded"))
