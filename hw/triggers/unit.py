@@ -93,7 +93,8 @@ class TriggerUnit(wiring.Component):
         wires.connect("poster.ace", "self.ace")
 
         # -- Registers.
-        wires.broadcast("self.settings", "pending.settings", "poster.settings", "resets.settings", "inspection.settings")
+        wires.broadcast("self.settings", "pending.settings", "poster.settings", "resets.settings",
+                        "inspection.settings")
         wires.connect("poster.active", "resets.active")
         wires.broadcast("resets.busy", "table.resetting", "pending.resetting", "inspection.busy")
         wires.connect("inspection.read", "operations.read")
