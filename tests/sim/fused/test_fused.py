@@ -13,12 +13,13 @@ from sim.fused.exchange import Exchange
 from sim.fused.operations import Sizes, make
 from sim.fused.reduction import SlicedReduction
 from sim.fused.run import run
-from sim.fused.setup import Method, Setup
+from sim.fused.setup import Method, Setup, Thread
 from sim.fused.transport import Transport
 
 pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
-SETUP = Setup(link=Link(latency=10), memory=Memory(read_latency=20, write_latency=20), compute=60, wait_period=1)
+SETUP = Setup(link=Link(latency=10), memory=Memory(read_latency=20, write_latency=20), compute=60, wait_period=1,
+              workgroups=2, thread=Thread(period=5, latency=0, gap=1))
 
 
 @pytest.mark.parametrize("method", Method)
@@ -39,6 +40,13 @@ def test_all_to_all(name, element, ranks, slices, method, seed):
 def test_all_reduce(element, ranks, method, seed):
     operation = make("gemv", Sizes(ranks=ranks, slices=4, tasks=3, slice_bytes=504, element=element), seed=seed)
     run(operation, replace(SETUP, seed=seed), method, limit=100_000)
+
+
+@pytest.mark.parametrize("method", [Method.LAST, Method.POLLED, Method.UNFUSED])
+def test_more_slices_than_credits(method):
+    """Slices that are posted in any order never leave the queue full of requests without a completion word."""
+    operation = make("embedding", Sizes(ranks=2, slices=48, tasks=2, slice_bytes=512))
+    run(operation, replace(SETUP, receipts="signal", workgroups=8, compute=10), method, limit=100_000)
 
 
 def test_memories_and_links_that_stall(seed):
