@@ -31,6 +31,7 @@ VERBS = {
     "validate": ("sim.cli.validate", "compare the system simulator with other models and the RTL"),
     "sweep": ("sim.cli.sweep", "predict training over every combination of values, on many cores or machines"),
     "fused": ("sim.cli.fused", "predict the time saved by fusing computation with its communication"),
+    "caches": ("sim.cli.caches", "compare cache policies for kernels of machine intelligence, beside a DMA engine"),
     "soak": ("sim.cli.soak", "run long random tests in C++ harnesses: copies, reassigned memory, the card behind PCIe"),
     "device": ("dmace.device_cli", "list, test and measure cards, behind VFIO or simulated in this process"),
     "fpga": ("fpga.cli", "build a bitstream with open tools, and load it into a board"),

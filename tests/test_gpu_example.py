@@ -18,13 +18,18 @@ RACES = "-fsanitize=thread"
 HEADER = " threads  queues  requests  completed  failed  torn words  wrong bytes"
 
 
-@pytest.fixture(scope="module")
-def example():
+def loaded():
+    """examples/gpu/build.py as a module, for a fixture."""
     spec = importlib.util.spec_from_file_location("gpu_example", ROOT / "examples" / "gpu" / "build.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def example():
+    yield from loaded()
 
 
 def _built(example, folder, *flags):
@@ -97,7 +102,7 @@ def test_a_store_without_a_fence_is_a_race(checked):
 
 @pytest.mark.parametrize("options, sentence", [
     ({"queues": 9}, "--queues must be at most the card's 8, not 9"),
-    ({"threads": 0}, "--threads must be a number up to 1048576, not '0'"),
+    ({"threads": 0}, "--threads must be a number from 1 to 1048576, not '0'"),
     ({"fast": 1}, "There is no option --fast; the options are --threads, --queues, --rounds, --bytes, --split and "
                   "--seconds"),
 ])

@@ -35,10 +35,12 @@ LAYERS = {
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
     "sim.vfio": {*_HARDWARE, "sim", "sim.ace", "sim.cpp", "sim.pcie", "sim.verilator"},
+    "sim.triggers": {*_HARDWARE, "sim.cpp", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
-    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.fused", "sim.pcie",
-                "sim.system", "sim.validation", "sim.verilator", "sim.vfio"},
+    "sim.cache": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
+    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.fused",
+                "sim.pcie", "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 

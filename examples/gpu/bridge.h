@@ -5,8 +5,6 @@
 #ifndef BRIDGE_H
 #define BRIDGE_H
 
-#include <emmintrin.h>
-
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -59,25 +57,12 @@ public:
     std::string error;
 
 private:
-    /* One load of 16 bytes: atomic on x86 processors with AVX, by the manuals of both manufacturers. */
-    static dmace_word load(const dmace_word *slot)
-    {
-#if defined(__SANITIZE_THREAD__)
-        const unsigned __int128 found = __atomic_load_n((const volatile unsigned __int128 *)slot, __ATOMIC_ACQUIRE);
-        return {uint64_t(found), uint64_t(found >> 64)};
-#else
-        const __m128i found = *(const volatile __m128i *)slot;
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        return {uint64_t(_mm_cvtsi128_si64(found)), uint64_t(_mm_cvtsi128_si64(_mm_unpackhi_epi64(found, found)))};
-#endif
-    }
-
     /* Takes at most one word from a page. */
     void poll(size_t number)
     {
         Page &page = pages_[number];
         dmace_word *slot = &page.slots[page.taken % SLOTS];
-        dmace_word word = load(slot);
+        dmace_word word = machine_load_16(slot);
         if (slots_empty(word) && !word.hi) {
             if (latest_[number])
                 check(number, 0);
@@ -86,7 +71,7 @@ private:
         if (!slots_whole(&job_, word)) {
             ++torn;
             const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-            while (!slots_whole(&job_, word = load(slot))) {
+            while (!slots_whole(&job_, word = machine_load_16(slot))) {
                 if (std::chrono::steady_clock::now() > end) {
                     error = "Slot " + std::to_string(page.taken % SLOTS) + " of queue " + std::to_string(number)
                         + " has had a word for 5 s that no thread stores";

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the program of this folder: for a GPU with nvcc, or with threads of the CPU in its place.
+"""Compile the programs of this folder: for a GPU with nvcc, or with threads of the CPU in its place.
 
 ::
 
-    python examples/gpu/build.py -o DIR              post
-    python examples/gpu/build.py -o DIR --threads    threads
+    python examples/gpu/build.py -o DIR              post, fused
+    python examples/gpu/build.py -o DIR --threads    threads, fused_threads
 """
 
 import argparse
@@ -17,9 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dmace.libdmace.build import library
+from hw.ace import header as ace_header
+from hw.dma_engine import header as dma_header
+from hw.endpoint import header as endpoint_header
+from hw.endpoint.config import BASE
 from hw.errors import UserError
 
-__all__ = ["ARCHITECTURES", "compile_post", "compile_threads", "find_nvcc"]
+__all__ = ["ARCHITECTURES", "compile_fused", "compile_fused_threads", "compile_post", "compile_threads", "find_nvcc",
+           "write_headers"]
 
 ARCHITECTURES = ("70", "75", "80", "90")
 """Compute capabilities that device code is made for, where the compiler still knows them."""
@@ -48,43 +53,75 @@ def find_nvcc() -> Path:
                     "in NVCC.")
 
 
-def compile_threads(program: Path, *flags: str) -> None:
-    """Compile ``threads.cpp``; the library is compiled with the same ``flags``."""
-    made = library(*flags).parent
+def write_headers(folder: Path) -> Path:
+    """Write the headers of an endpoint to a folder, which is returned."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("dmace.h", dma_header.c_header(BASE.dma)), ("dmace_ace.h", ace_header.c_header(BASE.ace)),
+                       ("dmace_endpoint.h", endpoint_header.c_header(BASE))):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _compile_for_cpu(source: str, program: Path, *options: str | Path) -> None:
     compiler = os.environ.get("CXX", "").split() or [shutil.which("c++") or "g++"]
-    _run([*compiler, "-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", *flags, "-I", made,
-          _HERE / "threads.cpp", made / "libdmace.a", "-pthread", "-ldl", "-o", program])
+    _run([*compiler, "-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", _HERE / source, *options, "-pthread",
+          "-o", program])
 
 
-def compile_post(program: Path) -> list[str]:
-    """Compile ``post.cu``; returns the architectures that it contains device code for."""
-    made, nvcc = library().parent, find_nvcc()
+def _compile_for_gpu(source: str, program: Path, *options: str | Path) -> list[str]:
+    nvcc = find_nvcc()
     known = _run([nvcc, "--list-gpu-arch"]).split()
     chosen = [number for number in ARCHITECTURES if f"compute_{number}" in known]
     codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in chosen]
     libraries = [f"-L{folder}" for folder in (nvcc.parent.parent / "lib",) if folder.is_dir()]
-    _run([nvcc, "-std=c++17", "-O2", "-Werror", "all-warnings", *codes, "-I", made, _HERE / "post.cu",
-          made / "libdmace.a", *libraries, "-lpthread", "-ldl", "-o", program])
+    _run([nvcc, "-std=c++17", "-O2", "-Werror", "all-warnings", *codes, _HERE / source, *options, *libraries,
+          "-lpthread", "-o", program])
     return chosen
+
+
+def compile_threads(program: Path, *flags: str) -> None:
+    """Compile ``threads.cpp``; the library is compiled with the same ``flags``."""
+    made = library(*flags).parent
+    _compile_for_cpu("threads.cpp", program, *flags, "-I", made, made / "libdmace.a", "-ldl")
+
+
+def compile_fused_threads(program: Path, *flags: str) -> None:
+    """Compile ``fused_threads.cpp``, which needs no library."""
+    _compile_for_cpu("fused_threads.cpp", program, *flags, "-I", write_headers(program.parent / "include"))
+
+
+def compile_post(program: Path) -> list[str]:
+    """Compile ``post.cu``; returns the architectures that it contains device code for."""
+    made = library().parent
+    return _compile_for_gpu("post.cu", program, "-I", made, made / "libdmace.a", "-ldl")
+
+
+def compile_fused(program: Path) -> list[str]:
+    """Compile ``fused.cu``; returns the architectures that it contains device code for."""
+    return _compile_for_gpu("fused.cu", program, "-I", write_headers(program.parent / "include"))
 
 
 def main() -> int:
     """Compile as the command line says; returns the exit status."""
     parser = argparse.ArgumentParser(description="Compile threads of a GPU, or of the CPU, that post requests.")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the program")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the programs")
     parser.add_argument("--threads", action="store_true", help="threads of the CPU, which need no GPU")
     arguments = parser.parse_args()
-    program = arguments.output / ("threads" if arguments.threads else "post")
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    folder = arguments.output
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         if arguments.threads:
-            compile_threads(program)
+            compile_threads(folder / "threads")
+            compile_fused_threads(folder / "fused_threads")
         else:
-            print(f"Device code for {', '.join(f'sm_{number}' for number in compile_post(program))}.")
+            chosen = compile_post(folder / "post")
+            compile_fused(folder / "fused")
+            print(f"Device code for {', '.join(f'sm_{number}' for number in chosen)}.")
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
-    print(program)
+    print(*(folder / name for name in (("threads", "fused_threads") if arguments.threads else ("post", "fused"))),
+          sep="\n")
     return 0
 
 

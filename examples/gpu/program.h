@@ -12,52 +12,27 @@
 #include <stdexcept>
 
 #include "bridge.h"
+#include "options.h"
 
 struct Options {
     const char *device = nullptr;
     uint32_t threads, queues = 8, rounds = 4, bytes = 64, split = 0, seconds = 60;
 };
 
-/* Ends the process with status 2 and a sentence if an argument is wrong. */
 inline Options parse(int argc, char **argv, uint32_t threads)
 {
     Options options;
     options.threads = threads;
-    const struct { const char *name; uint32_t *value, limit; } known[] = {
-        {"--threads", &options.threads, 1u << 20}, {"--queues", &options.queues, 64},
-        {"--rounds", &options.rounds, 1u << 20}, {"--bytes", &options.bytes, 1u << 16},
-        {"--split", &options.split, 1}, {"--seconds", &options.seconds, 3600}};
-    const auto wrong = [](const std::string &text) {
-        std::fprintf(stderr, "%s\n", text.c_str());
-        std::exit(2);
-    };
-    for (int index = 1; index < argc; ++index) {
-        const std::string name = argv[index];
-        if (name.rfind("--", 0) != 0) {
-            if (options.device)
-                wrong("There is one device, " + std::string(options.device) + ", and one argument too many: " + name);
-            options.device = argv[index];
-            continue;
-        }
-        bool found = false;
-        for (const auto &option : known) {
-            if (name != option.name)
-                continue;
-            found = true;
-            char *end = nullptr;
-            const char *text = index + 1 < argc ? argv[++index] : "";
-            const unsigned long value = std::strtoul(text, &end, 10);
-            const bool digits = *text >= '0' && *text <= '9' && !*end;
-            if (!digits || value > option.limit || (!value && option.value != &options.split))
-                wrong(name + " must be a number up to " + std::to_string(option.limit) + ", not '" + text + "'");
-            *option.value = uint32_t(value);
-        }
-        if (!found)
-            wrong("There is no option " + name + "; the options are --threads, --queues, --rounds, --bytes, --split "
-                  "and --seconds");
-    }
-    if (!options.device)
-        wrong("The first argument must be a device, vfio:DDDD:BB:DD.F or sim:LIBRARY");
+    const auto devices = parse_arguments(argc, argv, {
+        {"--threads", &options.threads, 1, 1u << 20}, {"--queues", &options.queues, 1, 64},
+        {"--rounds", &options.rounds, 1, 1u << 20}, {"--bytes", &options.bytes, 1, 1u << 16},
+        {"--split", &options.split, 0, 1}, {"--seconds", &options.seconds, 1, 3600}});
+    if (devices.empty())
+        refuse_arguments("The first argument must be a device, vfio:DDDD:BB:DD.F or sim:LIBRARY");
+    if (devices.size() > 1)
+        refuse_arguments("There is one device, " + std::string(devices[0]) + ", and one argument too many: "
+                         + devices[1]);
+    options.device = devices[0];
     return options;
 }
 
@@ -73,7 +48,7 @@ inline void succeed(int code)
  *     void *reach(void *, size_t)  an address in memory of the host, a page of the library's too, as the threads see it
  *     void forget()                undoes reach(), before the library's pages are gone
  *     void *counters(size_t)       memory for atomic operations of the threads, zeroed
- *     slots_tally tally(void *)    a value in it
+ *     T tally<T>(void *)           a value in it
  *     void start(job), void join(), std::string name()
  */
 template <typename Threads> class Program {
@@ -155,7 +130,7 @@ private:
 
     int report(const Bridge &bridge, const dmace_info &info)
     {
-        const slots_tally tally = threads_.tally(counters_);
+        const slots_tally tally = threads_.template tally<slots_tally>(counters_);
         const uint64_t all = uint64_t{options_.threads} * options_.rounds;
         uint64_t failed = 0;
         for (dmace_queue_handle *queue : queues_) {

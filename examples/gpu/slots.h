@@ -15,31 +15,12 @@
 #ifndef SLOTS_H
 #define SLOTS_H
 
-#include <stdint.h>
-
-#if defined(__SANITIZE_THREAD__)
-/* ThreadSanitizer knows atomic operations, but neither fences nor assembly. */
-#define DMACE_STORE_16(address, lo, hi) \
-    __atomic_store_n((volatile unsigned __int128 *)(address), (unsigned __int128)(hi) << 64 | (lo), __ATOMIC_RELEASE)
-#define DMACE_LOAD_8(address) __atomic_load_n(address, __ATOMIC_ACQUIRE)
-#define DMACE_RELEASE() ((void)0)
-#define DMACE_ACQUIRE() ((void)0)
-#endif
-
-#include "dmace.h"
+#include "machine.h"
 
 #if defined(__CUDA_ARCH__)
-#define SLOTS_ADD(counter, value) atomicAdd((counter), (value))
 #define SLOTS_STORE_8(address, value) (*(address) = (value))
-#define SLOTS_STALL() __nanosleep(200)
-#define SLOTS_PAUSE() __nanosleep(50000)
 #else
-#include <sched.h>
-#include <unistd.h>
-#define SLOTS_ADD(counter, value) __atomic_fetch_add((counter), (value), __ATOMIC_RELAXED)
 #define SLOTS_STORE_8(address, value) __atomic_store_n((address), (value), __ATOMIC_RELAXED)
-#define SLOTS_STALL() sched_yield()
-#define SLOTS_PAUSE() usleep(200)
 #endif
 
 enum { SLOTS = DMACE_DMA_DOORBELL_PAGE / 16, SLOTS_LOADS = 200 };
@@ -105,18 +86,18 @@ DMACE_FN void slots_post_split(const slots_queue *queue, uint32_t slot, dmace_wo
 {
     volatile uint64_t *to = (volatile uint64_t *)queue->queue.doorbell + slot * 2u;
     SLOTS_STORE_8(to, word.lo);
-    SLOTS_PAUSE();
+    MACHINE_PAUSE();
     SLOTS_STORE_8(to + 1, word.hi);
 }
 
 /* Post a word and return its ticket; 0 if the bridge has ended, else 1. */
 DMACE_FN int slots_post(const slots_job *job, const slots_queue *queue, dmace_word word, uint64_t *ticket)
 {
-    *ticket = SLOTS_ADD(queue->tickets, 1ull);
+    *ticket = MACHINE_ADD(queue->tickets, 1ull);
     while (*ticket - DMACE_LOAD_8(queue->taken) >= SLOTS) {
         if (DMACE_LOAD_8(job->stop))
             return 0;
-        SLOTS_STALL();
+        MACHINE_STALL();
     }
     /* Orders the source data, and the load that found the slot free, before the store. */
     DMACE_RELEASE();
@@ -133,7 +114,7 @@ DMACE_FN int slots_wait(const slots_job *job, const volatile uint64_t *completio
     while (!dmace_reached(dmace_poll(completion, count, SLOTS_LOADS), count)) {
         if (DMACE_LOAD_8(job->stop))
             return 0;
-        SLOTS_STALL();
+        MACHINE_STALL();
     }
     return 1;
 }
@@ -156,9 +137,9 @@ DMACE_FN void slots_thread(const slots_job *job, uint32_t thread)
             return;
         for (index = 0; index < job->bytes; ++index)
             wrong += target[index] != slots_byte(thread, round, index);
-        SLOTS_ADD(&job->tally->completed, 1ull);
+        MACHINE_ADD(&job->tally->completed, 1ull);
         if (wrong)
-            SLOTS_ADD(&job->tally->wrong_bytes, wrong);
+            MACHINE_ADD(&job->tally->wrong_bytes, wrong);
     }
 }
 

@@ -65,9 +65,11 @@ def due_layout(config):
 
 
 def firing_layout(config):
-    """A firing that is being posted. ``number`` is its number, for the stamp."""
+    """A firing that is being posted. Its number, for the stamp, is ``-base`` of a ``sum``, else the generation
+    ``base - behind``."""
     return data.StructLayout({
-        "counter": config.counter_bits, "page": PAGE_WIDTH, "pair": 1, "stamp": 1, "number": THRESHOLD_WIDTH})
+        "counter": config.counter_bits, "page": PAGE_WIDTH, "pair": 1, "stamp": 1, "sum": 1, "base": THRESHOLD_WIDTH,
+        "behind": 2})
 
 
 def decode_tick(config, tick, *, word, block):

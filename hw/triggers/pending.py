@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue, RoundRobin
 
-from .config import COUNTERS_PER_BLOCK, TriggerConfig
+from .config import COUNTERS_PER_BLOCK, PAGE_WIDTH, TriggerConfig
 from .layouts import due_layout
 from .ports import DueSignature, LeaveSignature
 
@@ -19,18 +19,16 @@ __all__ = ["PagesSignature", "PendingFirings"]
 
 
 class PagesSignature(wiring.Signature):
-    """For the page of each block's oldest firing: whether the block may post to it, and whether its queue has free
-    entries. Combinational.
+    """For a page of a block: whether the block may post to it, and whether its queue has free entries. Combinational.
 
     Members
     -------
-    page : array of ``Out(PAGE_WIDTH)``
-    allowed, free : ``In(blocks)``
+    block : ``Out(range(blocks))``, page : ``Out(PAGE_WIDTH)``
+    allowed, free : ``In(1)``
     """
 
     def __init__(self, config: TriggerConfig) -> None:
-        super().__init__({"page": Out(due_layout(config)["page"].shape).array(config.blocks),
-                          "allowed": In(config.blocks), "free": In(config.blocks)})
+        super().__init__({"block": Out(config.block_bits), "page": Out(PAGE_WIDTH), "allowed": In(1), "free": In(1)})
 
 
 class PendingFirings(wiring.Component):
@@ -38,6 +36,7 @@ class PendingFirings(wiring.Component):
 
     A block's firings leave in order, so only its own firings wait for a queue that is full. A firing to a page that
     the block may not use leaves at once, to be refused. A counter is queued at most once, so no queue overflows.
+    Whether a firing can leave is looked up a cycle before: one that follows another one of its block waits for a cycle.
 
     Parameters
     ----------
@@ -48,7 +47,8 @@ class PendingFirings(wiring.Component):
     due : ``In(DueSignature)``
     resetting : ``In(blocks)``
         The firings of these blocks are discarded.
-    pages : ``Out(PagesSignature)``
+    pages : ``Out(PagesSignature).array(blocks + 1)``
+        Look-ups of the page of each block's oldest firing, and of ``due``.
     ready : ``In(1)``
         A firing may leave in this cycle.
     leave : ``Out(LeaveSignature)``
@@ -59,31 +59,42 @@ class PendingFirings(wiring.Component):
     def __init__(self, config: TriggerConfig) -> None:
         self.config = config
         super().__init__({
-            "due": In(DueSignature(config)), "resetting": In(config.blocks), "pages": Out(PagesSignature(config)),
+            "due": In(DueSignature(config)), "resetting": In(config.blocks),
+            "pages": Out(PagesSignature(config)).array(config.blocks + 1),
             "ready": In(1), "leave": Out(LeaveSignature(config)), "requeue": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
+        *heads, due = self.pages
+        eligible, allowed = Signal(config.blocks), Signal(config.blocks)
         m.submodules.choice = choice = RoundRobin(config.blocks)
         m.d.comb += [
             self.leave.valid.eq(choice.valid & self.ready), choice.advance.eq(self.leave.valid),
-            self.leave.allowed.eq((choice.grant_onehot & self.pages.allowed).any()),
+            self.leave.allowed.eq((choice.grant_onehot & allowed).any()),
+            due.block.eq(self.due.block), due.page.eq(self.due.payload.page),
         ]
-        for block in range(config.blocks):
-            queue = Queue(due_layout(config), depth=COUNTERS_PER_BLOCK + 1, ram="lut")     # a full one can requeue
+        for block, head in enumerate(heads):
+            # One entry more than counters: the last one can be queued again while it leaves.
+            queue = Queue(due_layout(config), depth=COUNTERS_PER_BLOCK + 1, ram="lut", output_register=True)
             m.submodules[f"queue_{block}"] = ResetInserter(self.resetting[block])(queue)
             leaves = choice.grant_onehot[block] & choice.advance
             m.d.comb += [
-                self.pages.page[block].eq(queue.o.payload.page),
-                choice.requests[block].eq(queue.o.valid & ~self.resetting[block]
-                                          & (self.pages.free[block] | ~self.pages.allowed[block])),
+                head.block.eq(block), head.page.eq(queue.o.payload.page),
+                choice.requests[block].eq(eligible[block] & ~self.resetting[block]),
                 queue.o.ready.eq(leaves),
                 # A due counter and one that is queued again never come in the same cycle.
                 queue.i.valid.eq(Mux(leaves, self.requeue, self.due.valid & (self.due.block == block))),
                 queue.i.payload.eq(Mux(leaves, queue.o.payload, self.due.payload)),
             ]
+            with m.If(~queue.o.valid):
+                m.d.sync += [eligible[block].eq(queue.i.valid & (due.free | ~due.allowed)),
+                             allowed[block].eq(due.allowed)]
+            with m.Else():
+                m.d.sync += [eligible[block].eq(~leaves & (head.free | ~head.allowed)), allowed[block].eq(head.allowed)]
+            with m.If(self.resetting[block]):
+                m.d.sync += eligible[block].eq(0)
             with m.If(choice.grant_onehot[block]):
                 m.d.comb += self.leave.counter.eq(Cat(queue.o.payload.index, C(block, config.block_bits)))
         return m

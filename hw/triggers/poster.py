@@ -2,7 +2,7 @@
 """Post the words of firings.
 
 TriggerTable -> TriggerPoster -> doorbells of both engines, OperationMerge.  Latency: 1 cycle from the request of a
-firing to its first word.  Throughput: a firing per 2 cycles, of two words per 3 cycles.
+firing to its first word, 2 cycles with a stamp.  Throughput: a firing per 2 cycles, of two words per 3 cycles.
 """
 
 from itertools import pairwise
@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.posts import WORD_BITS, PostPortSignature
 from hw.common.table import BLOCK_RAM
 
-from .config import INDEX_WIDTH, PAGE_WIDTH, TriggerConfig
+from .config import GENERATION_WIDTH, INDEX_WIDTH, PAGE_WIDTH, THRESHOLD_WIDTH, TriggerConfig
 from .layouts import decode_tick
 from .pending import PagesSignature
 from .ports import FiringSignature, LeaveSignature, RefusalSignature, TickSignature, TriggerSettings
@@ -24,8 +24,7 @@ from .words import NATIVE_STAMP, Refusal
 __all__ = ["TriggerPoster"]
 
 RECENT = 2
-"""Cycles after a word was posted in which its queue may not show it yet, besides the one in which the poster is busy.
-"""
+"""Cycles after a word was posted in which its queue may not show it yet."""
 
 
 class TriggerPoster(wiring.Component):
@@ -41,7 +40,7 @@ class TriggerPoster(wiring.Component):
         Words of a counter without pending firing.
     settings : ``In(TriggerSettings)``
         Pages of blocks; the rest is unused.
-    pages : ``In(PagesSignature)``
+    pages : ``In(PagesSignature).array(blocks + 1)``
     ready : ``Out(1)``
         A firing may leave the table.
     leave : ``In(LeaveSignature)``
@@ -59,7 +58,7 @@ class TriggerPoster(wiring.Component):
         self.config = config
         super().__init__({
             "words": In(WordWriteSignature(config)), "settings": In(TriggerSettings(config)),
-            "pages": In(PagesSignature(config)), "ready": Out(1),
+            "pages": In(PagesSignature(config)).array(config.blocks + 1), "ready": Out(1),
             "leave": In(LeaveSignature(config)), "firing": In(FiringSignature(config)),
             "dma": Out(PostPortSignature(config.dma_pages)), "ace": Out(PostPortSignature(config.ace_pages)),
             "chain": Out(TickSignature(config)), "refusal": Out(RefusalSignature(config)), "fired": Out(1),
@@ -85,13 +84,16 @@ class TriggerPoster(wiring.Component):
         # -- The firing that is being posted.
         firing, allowed, second, upper = Signal(self.firing.payload.shape()), Signal(), Signal(), Signal()
         held, busy, now = Signal(), Signal(), Signal(self.firing.payload.shape())
+        number, offers, fresh = Signal(THRESHOLD_WIDTH), Signal(), self.firing.payload
+        with m.If(self.firing.valid):
+            m.d.sync += number.eq(Mux(fresh.sum, -fresh.base, (fresh.base - fresh.behind)[:GENERATION_WIDTH]))
         last, taken, ends = Signal(), Signal(), Signal()
         m.d.sync += [held.eq(busy & ~ends), firing.eq(now)]
         with m.If(self.leave.valid):
             m.d.sync += allowed.eq(self.leave.allowed)
         m.d.comb += [
             busy.eq(held | self.firing.valid), now.eq(Mux(held, firing, self.firing.payload)),
-            last.eq(~now.pair | second), self.ready.eq(~busy),
+            last.eq(~now.pair | second), self.ready.eq(~busy), offers.eq(busy & allowed & (held | ~now.stamp)),
         ]
         self._look_up(m, busy, now.page)
         block = now.counter[INDEX_WIDTH:]
@@ -101,13 +103,13 @@ class TriggerPoster(wiring.Component):
         m.d.comb += [
             word.eq(Mux(second, shown[1], shown[0])),
             stamped.eq(Mux(now.stamp & last,
-                           Cat(word[:low], now.number, C(0, high - low - len(now.number)), word[high:]), word)),
+                           Cat(word[:low], number, C(0, high - low - len(number)), word[high:]), word)),
         ]
         is_dma, is_ace = Signal(), Signal()
         m.d.comb += [
             is_dma.eq(now.page < config.dma_pages), is_ace.eq(~is_dma & (now.page < config.pages)),
-            self.dma.words.valid.eq(busy & allowed & is_dma), self.dma.words.payload.queue.eq(now.page),
-            self.ace.words.valid.eq(busy & allowed & is_ace),
+            self.dma.words.valid.eq(offers & is_dma), self.dma.words.payload.queue.eq(now.page),
+            self.ace.words.valid.eq(offers & is_ace),
             self.ace.words.payload.queue.eq(now.page - config.dma_pages),
             self.dma.words.payload.data.eq(stamped), self.ace.words.payload.data.eq(stamped),
         ]
@@ -116,7 +118,7 @@ class TriggerPoster(wiring.Component):
         tick, half, blank, skips = self.chain.payload, Signal(WORD_BITS // 2), Signal(), Signal()
         m.d.comb += [
             half.eq(Mux(upper, stamped[WORD_BITS // 2:], stamped[:WORD_BITS // 2])), blank.eq(half == 0),
-            self.chain.valid.eq(busy & allowed & ~is_dma & ~is_ace & ~blank),
+            self.chain.valid.eq(offers & ~is_dma & ~is_ace & ~blank),
             *decode_tick(config, tick, word=half, block=block),
             skips.eq(blank | self.chain.ready),
         ]
@@ -124,10 +126,10 @@ class TriggerPoster(wiring.Component):
             m.d.comb += [taken.eq(busy), ends.eq(busy)]
         with m.Else():
             m.d.comb += [
-                taken.eq(busy & Mux(is_dma, self.dma.words.ready, Mux(is_ace, self.ace.words.ready, skips & upper))),
+                taken.eq(offers & Mux(is_dma, self.dma.words.ready, Mux(is_ace, self.ace.words.ready, skips & upper))),
                 ends.eq(taken & last),
             ]
-        with m.If(busy & allowed & ~is_dma & ~is_ace & skips):
+        with m.If(offers & ~is_dma & ~is_ace & skips):
             m.d.sync += upper.eq(~upper)
         with m.If(taken):
             m.d.sync += second.eq(~ends)
@@ -152,13 +154,15 @@ class TriggerPoster(wiring.Component):
         recent = [Signal(layout, name=f"recent_{age}") for age in range(RECENT)]
         m.d.sync += [recent[0].valid.eq(busy), recent[0].page.eq(page_now)]
         m.d.sync += [older.eq(newer) for newer, older in pairwise(recent)]
-        free = Signal(config.pages)
+        free, mask_of = Signal(config.pages), Array(masks)
         m.d.comb += free.eq(Cat(self.dma.free, self.ace.free))
-        for block, mask in enumerate(masks):
-            page, own = self.pages.page[block], Signal(name=f"own_{block}")
-            just = Cat(one.valid & (one.page == page) for one in recent).any()
+        for number, look_up in enumerate(self.pages):
+            page, own, just = look_up.page, Signal(name=f"own_{number}"), Signal(name=f"just_{number}")
+            # The heads of the blocks look up constant blocks.
+            mask = masks[number] if number < config.blocks else mask_of[look_up.block]
             m.d.comb += [
-                own.eq(page == config.tick_page(block)),
-                self.pages.allowed[block].eq(own | ((page < config.pages) & mask.bit_select(page, 1))),
-                self.pages.free[block].eq(own | (free.bit_select(page, 1) & ~just)),
+                just.eq((busy & (page_now == page)) | Cat(one.valid & (one.page == page) for one in recent).any()),
+                own.eq(page == config.pages + look_up.block),
+                look_up.allowed.eq(own | ((page < config.pages) & mask.bit_select(page, 1))),
+                look_up.free.eq(own | (free.bit_select(page, 1) & ~just)),
             ]

@@ -69,18 +69,20 @@ class TriggerTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, op = self.config, self.ops.payload
-        m.submodules.rows = rows = Table(RowLayout, depth=config.counters, reads=1, init=None)
-        m.submodules.settings = settings = Table(SettingsLayout, depth=config.counters, reads=1, init=None)
-        row, new, known = rows.read[0].data, rows.write.data, settings.read[0].data
-        arm, fields = data.View(ArmLayout, op.word), settings.write.data
+        m.submodules.rows = rows = Table(RowLayout, depth=config.counters, reads=2, init=None)
+        m.submodules.settings = settings = Table(SettingsLayout, depth=config.counters, reads=2, init=None)
+        new, fields, arm = rows.write.data, settings.write.data, data.View(ArmLayout, op.word)
+        # Rows of the operation and of the firing: with ports of their own, neither waits for the other's address.
+        row, known = (table.read[0].data for table in (rows, settings))
+        left, due = (table.read[1].data for table in (rows, settings))
         counter, taken = Signal(config.counter_bits), Signal()
         m.d.comb += [
             self.ops.ready.eq(~self.leave.valid), taken.eq(self.ops.valid & ~self.leave.valid),
             counter.eq(Mux(self.leave.valid, self.leave.counter, op.counter)),
-            self.row.eq(row),
+            rows.write.addr.eq(counter), settings.write.addr.eq(op.counter), self.row.eq(row),
         ]
         for table in (rows, settings):
-            m.d.comb += [table.read[0].addr.eq(counter), table.write.addr.eq(counter)]
+            m.d.comb += [table.read[0].addr.eq(op.counter), table.read[1].addr.eq(self.leave.counter)]
 
         # -- A tick.
         idle, equal, beyond, full = Signal(), Signal(), Signal(), Signal()
@@ -103,9 +105,7 @@ class TriggerTable(wiring.Component):
             self.words.counter.eq(op.counter), self.words.second.eq(op.second), self.words.word.eq(op.word),
             settings.write.en.eq(arms),
         ]
-        with m.If(self.leave.valid):
-            m.d.comb += [rows.write.en.eq(1), new.due.eq(Mux(row.mode == Mode.SUM, 0, row.due - 1))]
-        with m.Elif(op.code != Refusal.NONE):
+        with m.If(op.code != Refusal.NONE):
             m.d.comb += self.code.eq(op.code)
         with m.Else():
             with m.Switch(op.kind):
@@ -150,17 +150,21 @@ class TriggerTable(wiring.Component):
                 with m.Case(OpKind.CLEAR):
                     m.d.comb += [rows.write.en.eq(taken), new.eq(0), self.words.valid.eq(taken), self.words.clear.eq(1)]
 
+        with m.If(self.leave.valid):
+            m.d.comb += [rows.write.en.eq(1), new.eq(left), new.due.eq(Mux(left.mode == Mode.SUM, 0, left.due - 1))]
+
         # -- Firings.
         firing = self.firing.payload
         m.d.comb += [
             self.due.valid.eq(taken & fires & ~busy), self.due.block.eq(op.counter[INDEX_WIDTH:]),
             self.due.payload.index.eq(op.counter[:INDEX_WIDTH]), self.due.payload.page.eq(known.page),
-            self.requeue.eq((row.mode != Mode.SUM) & (row.due > 1)),
+            self.requeue.eq((left.mode != Mode.SUM) & (left.due > 1)),
         ]
         m.d.sync += [
-            self.firing.valid.eq(self.leave.valid), firing.counter.eq(counter), firing.page.eq(known.page),
-            firing.pair.eq(known.pair), firing.stamp.eq(known.stamp),
-            firing.number.eq(Mux(row.mode == Mode.SUM, -row.remaining, Mux(
-                row.mode == Mode.REPEAT, (row.generation - row.due)[:len(row.generation)], row.generation))),
+            self.firing.valid.eq(self.leave.valid), firing.counter.eq(self.leave.counter), firing.page.eq(due.page),
+            firing.pair.eq(due.pair), firing.stamp.eq(due.stamp),
+            firing.sum.eq(left.mode == Mode.SUM),
+            firing.base.eq(Mux(left.mode == Mode.SUM, left.remaining, left.generation)),
+            firing.behind.eq(Mux(left.mode == Mode.REPEAT, left.due, 0)),
         ]
         return m

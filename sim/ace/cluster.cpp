@@ -161,11 +161,17 @@ API int64_t cluster_take_value(Cluster* cluster, uint32_t rank) {
     });
 }
 
-// A store is made `delay` cycles from now at the earliest, and after all earlier ones of the endpoint.
-API int cluster_doorbell(Cluster* cluster, uint32_t rank, uint64_t delay, uint32_t address, const uint8_t* bytes) {
+// A store of `count` bytes within 16 is made `delay` cycles from now at the earliest, and after all earlier ones of the
+// endpoint.
+API int cluster_doorbell(Cluster* cluster, uint32_t rank, uint64_t delay, uint32_t address, const uint8_t* bytes,
+                         uint32_t count) {
     return guarded([&] {
-        Store store{0, address, {{}}};
-        std::memcpy(store.words.data(), bytes, 16);
+        const uint32_t lane = address % 16;
+        if (!count || count > 16 - lane)
+            throw std::runtime_error("A store to a doorbell must be within 16 bytes, not " + std::to_string(count)
+                                     + " bytes at " + std::to_string(address) + ".");
+        Store store{0, address, {{}}, static_cast<uint16_t>(((1u << count) - 1u) << lane)};
+        std::memcpy(reinterpret_cast<uint8_t*>(store.words.data()) + lane, bytes, count);
         (*cluster)[rank].post_at(cluster->cycle + delay, std::move(store));
         return 0;
     });

@@ -342,8 +342,8 @@ class _EndpointBus:
         return value
 
     async def store(self, address: int, data: bytes, *, delay: int = 0) -> None:
-        """Not before ``delay`` cycles from now, and after all earlier stores."""
-        self._library.doorbell(*self._at, delay, address, data)
+        """At most 16 bytes, within 16; not before ``delay`` cycles from now, and after all earlier stores."""
+        self._library.doorbell(*self._at, delay, address, data, len(data))
 
 
 class _Responses:

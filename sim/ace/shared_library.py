@@ -74,7 +74,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "write_register": (ctypes.c_int, _Handle, _Rank, _Number, _Number),
     "read_register": (ctypes.c_int, _Handle, _Rank, _Number),
     "take_value": (ctypes.c_int64, _Handle, _Rank),
-    "doorbell": (ctypes.c_int, _Handle, _Rank, ctypes.c_uint64, _Number, _Text),
+    "doorbell": (ctypes.c_int, _Handle, _Rank, ctypes.c_uint64, _Number, _Text, _Number),
     "settle": (ctypes.c_int, _Handle, ctypes.c_uint64),
     "watch": (ctypes.c_int, _Handle, _Rank, _Address, _Number, ctypes.c_uint64),
     "watch_bytes": (ctypes.c_int, _Handle, _Rank, _Number, _Address, ctypes.c_uint64),

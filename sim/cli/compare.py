@@ -10,6 +10,8 @@ from sim.cli.compare_ace import configure as configure_ace
 from sim.cli.compare_ace import run as run_ace
 from sim.cli.compare_pcie import configure as configure_pcie
 from sim.cli.compare_pcie import run as run_pcie
+from sim.cli.compare_triggers import configure as configure_triggers
+from sim.cli.compare_triggers import run as run_triggers
 from sim.memory import STALLS
 from sim.terminal import (
     Row,
@@ -48,6 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
                               "from two GPUs and the host to a card, with faults and resets on PCIe, and compare all "
                               "memories, completion words and statuses with the model.")
     configure_pcie(pcie)
+    triggers = designs.add_parser("triggers", help="the trigger counters", description="Tick, prepare and reset random "
+                                  "counters in the trigger unit and in its model, and compare each verdict, posted "
+                                  "word, refusal and count.")
+    configure_triggers(triggers)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
         return run_ace(args)
     if args.design == "pcie":
         return run_pcie(args)
+    if args.design == "triggers":
+        return run_triggers(args)
     check_range("--requests", args.requests, 1, MOST_REQUESTS)
     result = simulate_dma(args.config, "sim.dma.compare", {
         "requests": args.requests, "stalls": args.stalls, "latency": args.latency,

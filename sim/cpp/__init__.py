@@ -3,8 +3,8 @@
 cycle loop.
 
 ``main.cpp`` is the program, ``traffic.h`` the threads and the checks, ``flow.h`` their queues, ``engine.h`` the engine,
-``ports.h`` its pins, ``axi_memory.h`` and ``memory.h`` the memory; requests, registers and completion words go through
-the generated ``dmace.h``.
+``ports.h`` its pins, ``axi_memory.h`` and ``memory.h`` the memory, ``pairs.h`` reads options; requests, registers and
+completion words go through the generated ``dmace.h``.
 """
 
 from .harness import Flow, Harness, HarnessFailed, Target, build_harness

@@ -25,7 +25,7 @@ from sim.verilator.program import Program, build_program
 
 __all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
 
-_SOURCES = ("traffic.h", "flow.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
+_SOURCES = ("traffic.h", "flow.h", "engine.h", "ports.h", "axi_memory.h", "memory.h", "pairs.h")
 
 
 class HarnessFailed(UserError):

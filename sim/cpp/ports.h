@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <type_traits>
 
 #include "axi_memory.h"
 
@@ -25,6 +26,12 @@ struct Store {
     std::vector<std::array<uint64_t, 2>> words;
     uint16_t strobes = 0xFFFF;  // of each word
 };
+
+// Whether a kind of memory takes AxCACHE, too.
+template <class Memory, class = void>
+constexpr bool kTakesCache = false;
+template <class Memory>
+constexpr bool kTakesCache<Memory, std::enable_if_t<Memory::kTakesCache>> = true;
 
 // Notified of each transfer at the pins.
 class Observer {
@@ -121,7 +128,11 @@ protected:
     void sample(Top& top, uint64_t cycle) {
         if (PORT(m_axi, arvalid)) {
             if (memory.out.arready) {
-                memory.read_accepted(cycle, PORT(m_axi, arid), PORT(m_axi, araddr), PORT(m_axi, arlen) + 1u);
+                if constexpr (kTakesCache<Memory>)
+                    memory.read_accepted(cycle, PORT(m_axi, arid), PORT(m_axi, araddr), PORT(m_axi, arlen) + 1u,
+                                         PORT(m_axi, arcache));
+                else
+                    memory.read_accepted(cycle, PORT(m_axi, arid), PORT(m_axi, araddr), PORT(m_axi, arlen) + 1u);
                 if (observer) observer->read_issued(cycle, PORT(m_axi, araddr));
             } else {
                 ++read_stalls;
@@ -133,7 +144,11 @@ protected:
         }
         if (PORT(m_axi, awvalid) && memory.out.awready) {
             if (observer) observer->write_issued(cycle, PORT(m_axi, awid), PORT(m_axi, awaddr));
-            memory.address_written(cycle, PORT(m_axi, awid), PORT(m_axi, awaddr), PORT(m_axi, awlen) + 1u);
+            if constexpr (kTakesCache<Memory>)
+                memory.address_written(cycle, PORT(m_axi, awid), PORT(m_axi, awaddr), PORT(m_axi, awlen) + 1u,
+                                       PORT(m_axi, awcache));
+            else
+                memory.address_written(cycle, PORT(m_axi, awid), PORT(m_axi, awaddr), PORT(m_axi, awlen) + 1u);
         }
         if (PORT(m_axi, wvalid)) {
             if (memory.out.wready) {

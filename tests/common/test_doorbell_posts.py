@@ -34,7 +34,7 @@ class PostBench(Bench):
         assert self.ctx.get(self.dut.posts.free) == vacant | self.driven
 
     def _posted(self):
-        """What leaves for the oldest posted word, on tails or not."""
+        """The item of the oldest posted word, and whether it is a tail."""
         queue, data = self.posts[0]
         burst, beat = Burst(queue, 0, []), Beat(data, 0xFFFF)
         kind = self.is_tail(burst)

@@ -249,3 +249,60 @@ def test_firings_wait_for_their_queue_and_only_for_it(seed):
         _settle(cluster)
         assert _read_flag(cluster, 0, 0) == MOST_DUE
         assert _state(cluster, 0, 0).mode == Mode.DISARM
+
+
+def test_a_put_of_a_tick_arrives_soon_after_that_of_a_doorbell(seed):
+    """The data of a put that the last tick starts, and of one posted by a store in its place: at most 4 cycles."""
+    with _pair(seed) as cluster:
+        endpoint, arrived = cluster.endpoints[0], []
+        put = NativeWord.copy(src=(OWN, 0), dst=(REMOTE, 0), length=8, flags=0)
+        _arm(cluster, 0, 0, [put], mode=Mode.REPEAT, threshold=1)
+        for number in range(6):
+            cluster.write_memory(0, SOURCE, (number + 1).to_bytes(8, "little"))
+            _settle(cluster, 300 + number // 2)
+            cluster.clear_watches()
+            watch = cluster.watch(1, SPAN, number + 1)
+            begin = cluster.cycle
+            cluster.do(endpoint.tick(BLOCK, TickWord.add(0)) if number % 2 else endpoint.post(QUEUE, put))
+            assert cluster.run(2_000) == Reason.DONE
+            arrived.append(cluster.met(1, watch) - begin)
+        extra = [ticked - stored for stored, ticked in zip(arrived[::2], arrived[1::2], strict=True)]
+        assert all(0 < cycles <= 4 for cycles in extra), arrived
+
+
+def test_ticks_cost_others_no_bandwidth(seed):
+    """Copies of a ring take as many cycles beside a block that is ticked, and fires, all the time."""
+    rows, cycles = 40, []
+    with _pair(seed) as cluster:
+        endpoint, page = cluster.endpoints[0], TINY.triggers.tick_page(BLOCK)
+        copies = Descriptor.copy_2d(src=(OWN, 0), dst=(FLAG, 4096), row_bytes=1000, rows=rows, src_stride=1001,
+                                    dst_stride=1003, flags=RequestFlag.SC)
+        # Counters that tick each other: half of the operations of the table are ticks, half are firings.
+        for counter, other in ((1, 2), (2, 1)):
+            _arm(cluster, 0, counter, [TickWord.add(other)], mode=Mode.REPEAT, threshold=1, page=page)
+        for beside in (False, True):
+            cluster.write_memory(0, cluster.word_address(0), bytes(8))
+            cluster.write_memory(0, RING, bytes(4096))
+            cluster.write_memory(0, RING, copies.to_bytes())
+            cluster.start_queue(0, 0, ring=RingLocation(base=RING, size=3))
+            _settle(cluster, 1_000)
+            if beside:
+                cluster.do(endpoint.tick(BLOCK, TickWord.add(1)))
+                _settle(cluster, 200)
+            before, = cluster.do(endpoint.counters())
+            begin = cluster.cycle
+            cluster.do(_ring(cluster, 0))
+            end, = cluster.wait_requests((0, 0, rows))
+            cycles.append(end - begin)
+            after, = cluster.do(endpoint.counters())
+            ticks = after["trigger_ticks"] - before["trigger_ticks"]
+            assert ticks > (end - begin) / 10 if beside else ticks == 0
+            cluster.do(endpoint.dma.command(0, Command.RESET))
+            _settle(cluster, 500)
+    # The phase in which the ring's doorbell meets the engine differs.
+    assert abs(cycles[0] - cycles[1]) <= 2, cycles
+
+
+async def _ring(cluster, queue):
+    """Post the first descriptor of a ring."""
+    await cluster.whole_bus(0).store(queue * 4096, (1).to_bytes(16, "little"))

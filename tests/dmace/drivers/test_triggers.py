@@ -41,6 +41,12 @@ def _driver(config=TINY, **values):
     return bus, EndpointDriver(bus, config)
 
 
+def test_identity_has_the_blocks():
+    _, driver = _driver(TRIGGER_SIZES=TINY.triggers.pages << 4 | 8)
+    with pytest.raises(RuntimeError, match=r"^The engine's sizes are {.*'blocks': 8, .*}, not {.*'blocks': 2, .*}$"):
+        asyncio.run(driver.check_identity())
+
+
 def test_exports_count():
     bus, driver = _driver()
     asyncio.run(driver.define_export(3, base=0x5000, length=0x8000, ports=[0, 1], counts=(1, 40, 12)))
