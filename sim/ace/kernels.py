@@ -132,11 +132,16 @@ class Poster:
 @dataclass(frozen=True)
 class Credit:
     """At most ``depth`` posts to a doorbell page are in flight; the word at address ``word`` counts the completed ones.
-    A rule's posts wait for the credits of all of them. Ticks and posts of the hardware need none."""
+    A rule's posts wait for the credits of all of them. Ticks and posts of the hardware need none.
+
+    One in ``every`` posts requests the word: the bits ``flag`` of its first 8 bytes are set. 0: they are as given.
+    """
 
     page: int
     depth: int
     word: int
+    every: int = 0
+    flag: int = 0
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,8 @@ _Slice = _structure("SliceParameters", mask=_u64, first_store=_u32, stores=_u32,
 _Rule = _structure("RuleParameters", address=_u64, bits=_u32, first_store=_u32, stores=_u32)
 _Poster = _structure("PosterParameters", first_rule=_u32, rules=_u32, after_kernel=_u32, in_order=_u32, delay=_u64,
                      period=_u64, latency=_u64, gap=_u64)
-_Credit = _structure("CreditParameters", page=_u32, depth=_u32, word=_u64)
+_Credit = _structure("CreditParameters", page=_u32, depth=_u32, every=_u32, reserved=_u32, word=_u64,
+                     flag=_u64)
 _Wait = _structure("WaitParameters", address=_u64, period=_u64, count=_u32, reserved=_u32)
 _List = _structure("List", items=ctypes.c_void_p, count=_u64)
 _LISTS = ("tasks", "bytes", "slices", "stores", "rules", "posters", "credits", "waits")
@@ -238,7 +244,8 @@ def packed(kernel: Kernel) -> tuple[ctypes.Structure, list[Any]]:
         "tasks": (_Task, [_Task(task.compute, task.read_bytes, task.address, len(task.data), task.slice, task.bit)
                           for task in kernel.tasks]),
         "slices": (_Slice, slices), "stores": (_Store, stores), "rules": (_Rule, rules), "posters": (_Poster, posters),
-        "credits": (_Credit, [_Credit(one.page, one.depth, one.word) for one in kernel.credits]),
+        "credits": (_Credit, [_Credit(one.page, one.depth, one.every, 0, one.word, one.flag)
+                              for one in kernel.credits]),
         "waits": (_Wait, [_Wait(wait.address, wait.period, wait.count, 0) for wait in kernel.waits])}
     arrays: dict[str, Any] = {name: (kind * len(items))(*items) for name, (kind, items) in lists.items()}
     data = b"".join(task.data for task in kernel.tasks)

@@ -57,10 +57,11 @@ struct PosterParameters {
     uint64_t gap;           // cycles from one store to the next, at least 1
 };
 
-// A thread keeps at most `depth` posts to a doorbell page in flight, which it counts by the completion word.
+// Threads keep at most `depth` posts to a doorbell page in flight, which they count by the completion word. One in
+// `every` posts requests that word: the bits `flag` of its first half are set; 0: none needs to.
 struct CreditParameters {
-    uint32_t page, depth;
-    uint64_t word;
+    uint32_t page, depth, every, reserved;
+    uint64_t word, flag;
 };
 
 // A consumer that polls a word in each period until its lower half is at least `count`.
@@ -265,14 +266,27 @@ private:
     // While credits are missing, a workgroup loads the completion words again and again.
     void post_slice(uint64_t number, uint64_t cycle, Memory& memory) {
         const SliceParameters& slice = slices_[number];
-        if (!take_credits(slice.first_store, slice.stores, memory)) {
+        if (!has_credits(slice.first_store, slice.stores, memory)) {
             at(cycle + std::max<uint64_t>(atomic_latency_, 1), kPostSlice, number);
             return;
         }
-        for (uint32_t store = 0; store < slice.stores; ++store)
-            send(stores_.at(slice.first_store + store), slices_.size() + rules_.size() + number + 1,
-                 cycle + store_delay_);
+        send_posts(slice.first_store, slice.stores, slices_.size() + rules_.size() + number + 1, cycle, 0);
         --open_notices_;
+    }
+
+    // Returns the cycle after the last gap.
+    uint64_t send_posts(uint32_t first, uint32_t stores, uint64_t tag, uint64_t cycle, uint64_t gap) {
+        for (uint32_t number = first; number < first + stores; ++number, cycle += gap) {
+            StoreParameters store = stores_[number];
+            for (size_t credit = 0; credit < credits_.size(); ++credit) {
+                if (store.address / 4096 != credits_[credit].page) continue;
+                const uint32_t every = credits_[credit].every;
+                ++credited_[credit];
+                if (every && credited_[credit] % every == 0) store.words[0] |= credits_[credit].flag;
+            }
+            send(store, tag, cycle + store_delay_);
+        }
+        return cycle;
     }
 
     void send(const StoreParameters& store, uint64_t tag, uint64_t cycle) {
@@ -287,12 +301,9 @@ private:
         for (uint32_t number = 0; number < poster.options.rules; ++number) {
             if (poster.posted[number]) continue;
             const uint32_t rule = poster.options.first_rule + number;
-            if (met(rules_.at(rule), memory) && take_credits(rules_[rule].first_store, rules_[rule].stores, memory)) {
-                for (uint32_t store = 0; store < rules_[rule].stores; ++store) {
-                    send(stores_.at(rules_[rule].first_store + store), slices_.size() + rule + 1,
-                         next + store_delay_);
-                    next += poster.options.gap;
-                }
+            const RuleParameters& posts = rules_.at(rule);
+            if (met(posts, memory) && has_credits(posts.first_store, posts.stores, memory)) {
+                next = send_posts(posts.first_store, posts.stores, slices_.size() + rule + 1, next, poster.options.gap);
                 poster.posted[number] = true;
                 --poster.open;
                 --open_rules_;
@@ -311,7 +322,7 @@ private:
         return true;
     }
 
-    bool take_credits(uint32_t first, uint32_t stores, Memory& memory) {
+    bool has_credits(uint32_t first, uint32_t stores, Memory& memory) {
         for (size_t number = 0; number < credits_.size(); ++number) {
             const CreditParameters& credit = credits_[number];
             uint32_t wanted = 0;
@@ -319,9 +330,6 @@ private:
                 wanted += stores_.at(store).address / 4096 == credit.page;
             if (wanted && credited_[number] + wanted - half(credit.word, memory) > credit.depth) return false;
         }
-        for (size_t number = 0; number < credits_.size(); ++number)
-            for (uint32_t store = first; store < first + stores; ++store)
-                credited_[number] += stores_[store].address / 4096 == credits_[number].page;
         return true;
     }
 

@@ -206,8 +206,8 @@ def _show(result: Row) -> None:
 
 
 def _table(title: str, caption: str, *columns: str) -> Table:
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True,
-                  title_justify="left", caption_justify="left")
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=False,
+                  padding=(0, 0 if len(columns) > 7 else 1, 0, 0), title_justify="left", caption_justify="left")
     for column in columns:
         table.add_column(column, justify="left" if column in ("order", "cause", "changed input") else "right")
     return table

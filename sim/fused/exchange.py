@@ -15,7 +15,8 @@ import numpy as np
 
 from dmace.drivers.endpoint import EndpointDriver
 from hw.common.sizes import PAGE_BYTES
-from hw.dma_engine.words import NativeWord, RequestFlag
+from hw.common.words import field_positions
+from hw.dma_engine.words import NATIVE_FIELDS, NativeWord, RequestFlag
 from hw.endpoint.config import EndpointConfig, remote_address
 from sim.ace.kernels import Credit, Rule, Store, Wait
 from sim.ace.shared_library import ClusterFailed
@@ -36,7 +37,7 @@ _SPANS = {"result": 0, "forward": 1, "flags": 2}
 _OWN, _AT_RESULT, _AT_FORWARD, _AT_FLAGS, _FORWARDED, _OWN_FLAGS = 0, 1, 3, 5, 7, 8
 # Queues; puts downwards use the next one.
 _PUT, _FORWARDING, _FLAGGING = 0, 2, 3
-_LOCAL = 0
+_FLAGS_LSB: int = field_positions(NATIVE_FIELDS)["flags"][0]
 _BEFORE = 0xA5
 
 
@@ -144,8 +145,8 @@ class Exchange(Transport):
 
     # Words
 
-    def _words(self, distance: int, number: int, last: int = 0) -> tuple[int, list[NativeWord]]:
-        """Queue and words that send a slice; ``last``: flags of the last word."""
+    def _words(self, distance: int, number: int) -> tuple[int, list[NativeWord]]:
+        """Queue and words that send a slice."""
         direction, forwarded = self._direction(distance, number), distance not in (1, self.ranks - 1)
         if forwarded:
             region, index = _AT_FORWARD, self._forward_index(number)
@@ -155,20 +156,20 @@ class Exchange(Transport):
         signal = not self.hardware if forwarded else self.signals
         source = ((distance - 1) * self.slices + number) * self.pitch
         copy = NativeWord.copy(src=(_OWN, source), dst=(region + direction, index * self.pitch),
-                               length=self.sizes.slice_bytes, flags=0 if signal else last)
+                               length=self.sizes.slice_bytes, flags=0)
         if not signal:
             return _PUT + direction, [copy]
-        return _PUT + direction, [copy, NativeWord.signal(dst=(_AT_FLAGS + direction, 8 * flag), value=1, flags=last)]
+        return _PUT + direction, [copy, NativeWord.signal(dst=(_AT_FLAGS + direction, 8 * flag), value=1)]
 
-    def _second_words(self, number: int, last: int = 0) -> list[NativeWord]:
+    def _second_words(self, number: int) -> list[NativeWord]:
         """Words of the neighbour that forwards a slice."""
         direction, index = number % 2, self._arrival(2, number)
         copy = NativeWord.copy(src=(_FORWARDED, self._forward_index(number) * self.pitch),
                                dst=(_AT_RESULT + direction, index * self.pitch), length=self.sizes.slice_bytes,
-                               flags=0 if self.signals else last)
+                               flags=0)
         if not self.signals:
             return [copy]
-        return [copy, NativeWord.signal(dst=(_AT_FLAGS + direction, 8 * index), value=1, flags=last)]
+        return [copy, NativeWord.signal(dst=(_AT_FLAGS + direction, 8 * index), value=1)]
 
     # Methods of Transport
 
@@ -186,9 +187,7 @@ class Exchange(Transport):
         distance = (target - rank) % self.ranks
         if not distance:
             return []
-        # Software needs the completion word now and then to see its credits.
-        often = number % 4 == 3 or number == self.slices - 1 or distance not in (1, self.ranks - 1)
-        queue, words = self._words(distance, number, RequestFlag.SC if often else 0)
+        queue, words = self._words(distance, number)
         return [Store(queue * PAGE_BYTES, word.to_bytes()) for word in words]
 
     def tick(self, rank: int, target: int, number: int, value: int) -> Store | None:
@@ -199,12 +198,13 @@ class Exchange(Transport):
         if not self.half or self.hardware:
             return []
         return [Rule(posts=[Store(_FORWARDING * PAGE_BYTES, word.to_bytes())
-                            for word in self._second_words(number, RequestFlag.SC)],
+                            for word in self._second_words(number)],
                      address=_FLAGS + 8 * (self.ranks * self.slices + self._forward_index(number)), bits=1)
                 for number in range(self.slices)]
 
     def credits(self) -> list[Credit]:
-        return [Credit(queue, self.cluster.whole.dma.queue_depth, self.cluster.word_address(queue))
+        depth, flag = self.cluster.whole.dma.queue_depth, RequestFlag.SC << _FLAGS_LSB
+        return [Credit(queue, depth, self.cluster.word_address(queue), depth // 2, flag)
                 for queue in (_PUT, _PUT + 1, _FORWARDING)]
 
     def waits(self, rank: int) -> list[Wait]:

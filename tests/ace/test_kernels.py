@@ -4,6 +4,8 @@
 import pytest
 
 from hw.ace.config import TINY
+from hw.ace.words import Collective, CommandFlag, CommandWord
+from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Endpoints, Memory, Reason
 from sim.ace.kernels import Credit, Kernel, Notice, Poster, Rule, Slice, Store, Task, Times, Wait, packed
 from sim.ace.shared_library import ClusterFailed
@@ -117,6 +119,22 @@ def test_posts_wait_for_credits(started):
     _, reason, times = started(kernel)
     assert reason == Reason.DONE
     assert times(Times.POSTED)[:5] == [0, 1, 2, 3, 330]
+
+
+def test_one_in_several_posts_requests_the_completion_word():
+    cluster = Cluster(TINY, (1,), memory=Memory(read_latency=20, write_latency=20))
+    command = CommandWord(Collective.BARRIER, 0, *[0] * 10)
+    assert command._replace(flags=CommandFlag.SC).pack() == command.pack() | CommandFlag.SC << 4
+    word = cluster.completion_address()
+    rule = Rule(posts=[Store(0, command.to_bytes())])
+    kernel = Kernel(posters=[Poster(rules=[rule] * 7)], credits=[Credit(0, 4, word, 3, CommandFlag.SC << 4)],
+                    waits=[Wait(word, count=6)])
+    cluster.start_kernel(0, kernel)
+    assert cluster.run(5000) == Reason.DONE
+    cluster.run(500)
+    # The seventh does not request it.
+    assert cluster.completion(0).count == 6
+    cluster.close()
 
 
 def test_posts_after_the_kernel(started):

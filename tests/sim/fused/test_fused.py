@@ -13,12 +13,13 @@ from sim.fused.exchange import Exchange
 from sim.fused.operations import Sizes, make
 from sim.fused.reduction import SlicedReduction
 from sim.fused.run import run
-from sim.fused.setup import Method, Setup
+from sim.fused.setup import Method, Setup, Thread
 from sim.fused.transport import Transport
 
 pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
-SETUP = Setup(link=Link(latency=10), memory=Memory(read_latency=20, write_latency=20), compute=60, wait_period=1)
+SETUP = Setup(link=Link(latency=10), memory=Memory(read_latency=20, write_latency=20), compute=60, wait_period=1,
+              workgroups=2, thread=Thread(period=5, latency=0, gap=1))
 
 
 @pytest.mark.parametrize("method", Method)
@@ -39,6 +40,13 @@ def test_all_to_all(name, element, ranks, slices, method, seed):
 def test_all_reduce(element, ranks, method, seed):
     operation = make("gemv", Sizes(ranks=ranks, slices=4, tasks=3, slice_bytes=504, element=element), seed=seed)
     run(operation, replace(SETUP, seed=seed), method, limit=100_000)
+
+
+@pytest.mark.parametrize("method", [Method.LAST, Method.POLLED, Method.UNFUSED])
+def test_more_slices_than_credits(method):
+    """Slices that are posted in any order never leave the queue full of requests without a completion word."""
+    operation = make("embedding", Sizes(ranks=2, slices=48, tasks=2, slice_bytes=512))
+    run(operation, replace(SETUP, receipts="signal", workgroups=8, compute=10), method, limit=100_000)
 
 
 def test_memories_and_links_that_stall(seed):
@@ -72,6 +80,9 @@ def test_causes_and_path():
     for cause in causes:
         assert cause["cycles"] == whole["excess"] - cause["excess"]
     assert causes[-1]["remaining"] < whole["excess"]
+    first, whole = (run(bench.operation(4), replace(bench.setup, first_compute=compute), Method.COMPUTE).cycles
+                    for compute in (0, None))
+    assert first == whole
     near, far = (bench.with_(memory=Memory(read_latency=latency, write_latency=20)).path(512, lambda _: None)
                  for latency in (20, 50))
     assert near["read"] == far["read"] and near["packet"] + 30 == far["packet"] < far["seen"]
@@ -88,7 +99,16 @@ def test_slices_of_an_all_reduce_keep_their_order(monkeypatch):
     monkeypatch.setattr(Transport, "_tasks", unequal)
     operation = make("gemv", Sizes(ranks=4, slices=8, tasks=2, slice_bytes=256))
     for method in (Method.TRIGGERS, Method.POLLED):
-        run(operation, SETUP, method, limit=100_000)
+        run(operation, replace(SETUP, workgroups=16), method, limit=100_000)
+
+
+@pytest.mark.parametrize("method", [Method.TRIGGERS, Method.LAST, Method.POLLED])
+def test_no_slice_leaves_before_its_last_part(method):
+    """Parts are complete 1,000 cycles after each other."""
+    setup = replace(SETUP, workgroups=1, compute=1000)
+    for name in ("embedding", "gemv")[:2 if method != Method.LAST else 1]:
+        operation = make(name, Sizes(ranks=2, slices=2, tasks=3, slice_bytes=192))
+        run(operation, setup, method, limit=100_000)
 
 
 def test_a_wrong_slice_is_named(monkeypatch):
