@@ -28,8 +28,9 @@ _Note = Callable[[str], object]
 def describe(name: str, operation: Operation, setup: Setup, method: Method, order: Order) -> _Row:
     """A run in the terms of the system simulator: the parameters of its case for this operation.
 
-    A workgroup is busy for ``compute_cycles``; its tick leaves ``memory_latency`` cycles later, when its part is in
-    memory. ``relay``: slices for the opposite rank of four go through the memory of a neighbour.
+    A workgroup is busy for ``compute_cycles``; its tick leaves ``write_cycles`` later, when its part is in memory. A
+    counter's flag is copied from memory. ``relay``: slices for the opposite rank of four go through the memory of a
+    neighbour.
     """
     sizes = operation.sizes
     return {"operation": name, "ranks": sizes.ranks, "slices": sizes.slices, "slice_bytes": sizes.slice_bytes,
@@ -37,6 +38,8 @@ def describe(name: str, operation: Operation, setup: Setup, method: Method, orde
             "order": order.value, "fused": method.fused, "relay": True,
             "link_bytes_per_cycle": setup.link.bytes_per_cycle or setup.config.beat_bytes,
             "link_latency": setup.link.latency, "memory_latency": setup.memory.read_latency,
+            "write_cycles": setup.memory.write_latency,
+            "flag_cycles": setup.wait_period // 2 + (setup.memory.read_latency if setup.receipts == "counter" else 0),
             "packet_bytes": setup.config.ace.packet_bytes, "header_bytes": WIRE_HEADER_BYTES,
             "beat_bytes": setup.config.beat_bytes}
 

@@ -7,7 +7,7 @@
     predicted_cycles(case)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.words import Collective
@@ -65,6 +65,11 @@ class FusedCase:
     link_latency : int
     memory_latency : int
         Of reads and of writes.
+    write_cycles : int
+        From the end of a task until its part is in memory; its tick follows. The run ends no earlier.
+    flag_cycles : int
+        Until the consumer sees a slice's flag, besides the flag's write: the read of a flag that is copied, and half of
+        the period of the consumer's poll.
     packet_bytes, header_bytes : int
     beat_bytes : int
         Data width of memory port and links.
@@ -84,6 +89,8 @@ class FusedCase:
     link_bytes_per_cycle: float = 8.0
     link_latency: int = 20
     memory_latency: int = 50
+    write_cycles: int = 0
+    flag_cycles: int = 0
     packet_bytes: int = 256
     header_bytes: int = WIRE_HEADER_BYTES
     beat_bytes: int = 8
@@ -95,7 +102,8 @@ class FusedCase:
         if self.order not in ("remote-first", "remote-last"):
             raise UserError(f"the order of a case must be remote-first or remote-last, not {self.order!r}.")
         for name, low in (("ranks", 2), ("slices", 1), ("slice_bytes", 1), ("workgroups", 1), ("tasks", 1),
-                          ("reduce_cycles", 0), ("link_latency", 0), ("memory_latency", 0), ("packet_bytes", 64),
+                          ("reduce_cycles", 0), ("link_latency", 0), ("memory_latency", 0), ("write_cycles", 0),
+                          ("flag_cycles", 0), ("packet_bytes", 64),
                           ("header_bytes", 0), ("beat_bytes", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or value < low:
@@ -154,5 +162,8 @@ def predicted_cycles(case: FusedCase, costs: SliceCosts | EndpointConfig = TINY)
     """
     if isinstance(costs, EndpointConfig):
         costs = trigger_costs(costs)
+    costs = replace(costs, tick_cycles=costs.tick_cycles + case.write_cycles,
+                    notify_cycles=costs.notify_cycles + case.flag_cycles)
     kind = DirectAllReduce if case.operation == "gemv" else AllToAll
-    return simulate(case.work(), case.machine(), case.fusion(costs), kind=kind).seconds * CLOCK_HZ
+    run = simulate(case.work(), case.machine(), case.fusion(costs), kind=kind)
+    return max(run.seconds * CLOCK_HZ, run.computed * CLOCK_HZ + case.write_cycles)

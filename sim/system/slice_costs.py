@@ -123,13 +123,13 @@ def trigger_costs(config: EndpointConfig, *, queues: int = 1) -> SliceCosts:
     A put of 64 bytes takes 48 cycles more than its bound, one of 256 bytes or more 120. A packet is stored completely
     at the sender, at the link port and at the receiver: 3 times 8, and 3 times 32 beats. 24 cycles remain: 7 are the
     port's (``transmit_cycles`` of the simulator's calibration), 17 are ``request_cycles``. They begin with a doorbell's
-    store; a tick is assumed to be as fast, hence ``tick_cycles`` is 0. An SC word is in memory 24 cycles later than its
-    bound: ``notify_cycles``, an assumption for the receiver's flag. ``poll_cycles`` is 0: a slice is complete when its
-    flag is in memory. Consecutive puts of 64 bytes have 0.581 of a link: 16 segments in 220 cycles, of which
-    ``acknowledge_cycles`` are those beyond the simulator's round trip. Memories of 100 cycles limit long puts to 0.90:
-    a segment's part of the buffer is in use for 142 cycles, 10 more than the memory and the beats take
-    (``buffer_cycles``). Sizes of segments and buffers are those of ``config``; cycles are assumed to be the same for
-    every preset.
+    store; the request of a last tick is 3 cycles later (docs/triggers.md, Latency): ``tick_cycles``. An SC word is in
+    memory 24 cycles later than its bound: ``notify_cycles``, also for the receiver's flag. ``poll_cycles`` is 0: a
+    slice is complete when its flag is in memory. Consecutive puts of 64 bytes have 0.581 of a link: 16 segments in 220
+    cycles, of which ``acknowledge_cycles`` are those beyond the simulator's round trip. Memories of 100 cycles limit
+    long puts to 0.90: a segment's part of the buffer is in use for 142 cycles, 10 more than the memory and the beats
+    take (``buffer_cycles``). Sizes of segments and buffers are those of ``config``; cycles are the same for every
+    preset. ``tests/sim/fused/test_calibration.py`` compares predictions with runs in RTL.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def trigger_costs(config: EndpointConfig, *, queues: int = 1) -> SliceCosts:
         Queues of the engine that triggers use.
     """
     return SliceCosts(
-        from_memory=True, request_cycles=17, beat_cycles=1, notify_cycles=24, acknowledge_cycles=30,
+        from_memory=True, tick_cycles=3, request_cycles=17, beat_cycles=1, notify_cycles=24, acknowledge_cycles=30,
         segment_bytes=config.dma.segment_bytes, in_flight=config.dma.tags, queues=queues,
         window=config.dma.extended_window, buffer_bytes=config.dma.buffer_beats * config.beat_bytes, buffer_cycles=10,
         port_packets=config.ace.replay_beats // config.packet_beats,
