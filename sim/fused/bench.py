@@ -40,7 +40,9 @@ def describe(name: str, operation: Operation, setup: Setup, method: Method, orde
             "link_latency": setup.link.latency, "memory_latency": setup.memory.read_latency,
             "write_cycles": setup.memory.write_latency,
             "flag_cycles": setup.wait_period // 2 + (setup.memory.read_latency if setup.receipts == "counter" else 0),
-            "packet_bytes": setup.config.ace.packet_bytes, "header_bytes": WIRE_HEADER_BYTES,
+            "packet_bytes": setup.config.ace.packet_bytes,
+            # A link without a rate carries a beat per cycle, and headers beside it.
+            "header_bytes": WIRE_HEADER_BYTES if setup.link.bytes_per_cycle else 0,
             "beat_bytes": setup.config.beat_bytes}
 
 

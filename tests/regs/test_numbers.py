@@ -22,7 +22,8 @@ from hw.endpoint.control import EndpointControl
 from hw.regs import REGISTER_WIDTH, Access
 from tests.regs.bench import read, write
 
-SELECTORS = ("_COMMIT", "_COMMAND", "_SELECT", "_CLEAR", "_REVOKE", "_BIN", "LINK_START", "LINK_STOP")
+SELECTORS = ("_COMMIT", "_COMMAND", "_SELECT", "_CLEAR", "_REVOKE", "_BIN", "LINK_START", "LINK_STOP",
+             "TRIGGER_RESET")
 """Suffixes of the registers that select entries of tables, queues, ports and bins."""
 
 
@@ -62,7 +63,11 @@ def _ace(config):
 
 
 def _endpoint(config):
-    return Panel(EndpointControl, endpoint_registers, config, {"EXPORT_COMMIT": {"export": range(config.exports)}})
+    triggers = config.triggers
+    return Panel(EndpointControl, endpoint_registers, config, {
+        "EXPORT_COMMIT": {"export": range(config.exports)}, "TRIGGER_COMMIT": {"block": range(triggers.blocks)},
+        "TRIGGER_RESET": {"block": range(triggers.blocks)}, "TRIGGER_SELECT": {"counter": range(triggers.counters)},
+    })
 
 
 PANELS = {

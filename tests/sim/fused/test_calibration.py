@@ -4,6 +4,7 @@
 import pytest
 
 from hw.endpoint.config import TINY
+from sim.ace.endpoints import Link
 from sim.fused.bench import Bench, describe
 from sim.fused.run import run
 from sim.fused.setup import Method, Order, Setup
@@ -18,7 +19,7 @@ LIMIT = 0.03
 @pytest.mark.parametrize(("name", "ranks", "slices"), [
     ("embedding", 2, 1), ("embedding", 2, 32), ("gemm", 2, 8), ("embedding", 4, 4), ("embedding", 4, 16)])
 def test_prediction(name, ranks, slices, capsys):
-    setup = Setup(workgroups=4)
+    setup = Setup(workgroups=4, link=Link(latency=20, bytes_per_cycle=float(TINY.beat_bytes)))
     bench = Bench(name=name, ranks=ranks, target_bytes=32768, tasks=256, setup=setup).balanced(1.0, slices)
     operation = bench.operation(slices)
     for method in (Method.TRIGGERS, Method.UNFUSED):
