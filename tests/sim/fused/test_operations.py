@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks compute what whole arrays do; orders and counters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,5 +90,9 @@ def test_description_for_the_system_simulator():
     assert described == {
         "operation": "gemm", "ranks": 4, "slices": 8, "slice_bytes": 1024, "workgroups": 8, "tasks": 4,
         "compute_cycles": 60, "order": "remote-last", "fused": False, "relay": True, "link_bytes_per_cycle": 8,
-        "link_latency": 10, "memory_latency": 20, "packet_bytes": 256, "header_bytes": 16, "beat_bytes": 8}
+        "link_latency": 10, "memory_latency": 20, "write_cycles": 20, "flag_cycles": 25, "packet_bytes": 256,
+        "header_bytes": 0, "beat_bytes": 8}
     assert FusedCase(**described).total_tasks == 4 * 8 * 4
+    paced = replace(setup, link=Link(latency=10, bytes_per_cycle=4.0), receipts="signal")
+    changed = {"link_bytes_per_cycle": 4.0, "header_bytes": 16, "flag_cycles": 5}
+    assert describe("gemm", operation, paced, Method.UNFUSED, Order.REMOTE_LAST) == described | changed
