@@ -141,7 +141,6 @@ def test_put_and_signal_in_one_firing_and_in_one_descriptor(seed):
         cluster.do(cluster.endpoints[0].tick(BLOCK, TickWord.add(0), TickWord.add(0)))
         assert cluster.run(20_000) == Reason.DONE
         assert np.array_equal(cluster.kept_bytes(1, watches[0], length), data)
-        assert cluster.met(0, watches[1]) > cluster.met(1, watches[0]) - 100
         for rank in range(2):
             assert _refused(cluster, rank) is None
 

@@ -31,7 +31,7 @@ FEW = 2
 
 
 class _Shown(Table):
-    """With a second read port, for the proof."""
+    """With another read port, for the proof."""
 
     def __init__(self, shape, *, depth, reads, init):
         super().__init__(shape, depth=depth, reads=reads + 1, init=init)
@@ -69,9 +69,9 @@ class Counter(wiring.Component):
         counter, block = self.watched, self.watched[INDEX_WIDTH:]
         m.d.comb += [
             table.ops.valid.eq(self.op_valid), table.ops.payload.eq(op), table.resetting.eq(self.resetting),
-            *(rows.read[1].addr.eq(counter) for rows in (parts.submodules.rows, parts.submodules.settings)),
+            *(rows.read[-1].addr.eq(counter) for rows in (parts.submodules.rows, parts.submodules.settings)),
         ]
-        row, settings = (rows.read[1].data for rows in (parts.submodules.rows, parts.submodules.settings))
+        row, settings = (rows.read[-1].data for rows in (parts.submodules.rows, parts.submodules.settings))
         self._environment(m, table, counter, block)
         self._count(m, table, row, settings, parts)
         return m
@@ -224,7 +224,8 @@ class Queued(wiring.Component):
         super().__init__({
             "due": In(1), "due_block": In(CONFIG.block_bits), "due_index": In(range(FEW)),
             "resetting": In(CONFIG.blocks), "ready": In(1), "requeue": In(1),
-            "allowed": In(CONFIG.blocks), "free": In(CONFIG.blocks),
+            "allowed": In(CONFIG.blocks + 1), "free": In(CONFIG.blocks + 1),
+            "pages_valid": In(1), "pages_block": In(CONFIG.block_bits),
         })
 
     def elaborate(self, platform):
@@ -239,7 +240,10 @@ class Queued(wiring.Component):
         block, index = leave.counter[INDEX_WIDTH:], leave.counter[:INDEX_WIDTH]
         m.d.comb += [
             dut.due.valid.eq(self.due), dut.due.block.eq(self.due_block), dut.due.payload.index.eq(self.due_index),
-            dut.resetting.eq(self.resetting), dut.pages.allowed.eq(self.allowed), dut.pages.free.eq(self.free),
+            dut.resetting.eq(self.resetting), dut.settings.pages_valid.eq(self.pages_valid),
+            dut.settings.pages_block.eq(self.pages_block),
+            *(look_up.allowed.eq(allowed) for look_up, allowed in zip(dut.pages, self.allowed, strict=True)),
+            *(look_up.free.eq(free) for look_up, free in zip(dut.pages, self.free, strict=True)),
             dut.ready.eq(self.ready), dut.requeue.eq(self.requeue),
             Assume(~self.due | ~leave.valid), Assume(~self.due | ~self.resetting.bit_select(self.due_block, 1)),
             Assume(self.due_index < FEW),
