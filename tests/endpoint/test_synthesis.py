@@ -16,7 +16,7 @@ from hw.triggers.unit import TriggerUnit
 LEVELS = 8
 """Maximum of LUT6 levels between registers."""
 
-MORE_LEVELS = {"TriggerUnit": {"tiny": 10, "wide": 12}}
+MORE_LEVELS = {"TriggerUnit": {"tiny": 9, "wide": 12}}
 
 BLOCKS = (MemoryPort, PutSender, PutReceiver, LocalTicks, DoorbellSplit, TriggerUnit)
 
