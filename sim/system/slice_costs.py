@@ -142,7 +142,7 @@ def trigger_costs(config: EndpointConfig, *, queues: int = 1) -> SliceCosts:
         segment_bytes=config.dma.segment_bytes, in_flight=config.dma.tags, queues=queues,
         window=config.dma.extended_window, buffer_bytes=config.dma.buffer_beats * config.beat_bytes, buffer_cycles=10,
         port_packets=config.ace.replay_beats // config.packet_beats,
-        source="docs/endpoint.md, Performance: puts of the preset tiny, posted by doorbells")
+        source="docs/endpoint.md, Performance: puts of the preset tiny; docs/triggers.md, Latency")
 
 
 _ARK = "ARK, NSDI'23: half of the one-way latency of its ping-pong test, at either end"

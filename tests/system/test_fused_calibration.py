@@ -33,7 +33,7 @@ def test_a_single_slice():
     assert tail(PAIR) == 7 + 32 + 128 + 20 + 32
     assert tail(replace(PAIR, header_bytes=16)) == 7 + 32 + 4 * 34 + 20 + 32
     assert tail(replace(PAIR, link_bytes_per_cycle=2)) == 7 + 32 + 512 + 20 + 32
-    assert tail(replace(PAIR, header_bytes=16, memory_latency=50), trigger_costs(TINY)) == 376 + 24 + 50
+    assert tail(replace(PAIR, header_bytes=16, memory_latency=50), trigger_costs(TINY)) == 3 + 376 + 24 + 50
 
 
 def test_compute_that_hides_all_slices():
@@ -70,6 +70,16 @@ def test_each_cost_of_a_request_delays_the_end():
     for name in ("tick_cycles", "request_cycles", "notify_cycles", "poll_cycles"):
         assert cycles(late, replace(FREE, **{name: 33})) == cycles(late) + 33
     assert cycles(late, replace(FREE, interval_cycles=5000)) == 5000 + 3 * 5000 + tail(PAIR)
+
+
+def test_parts_and_flags():
+    """A part's write delays its tick, and the end of a run that computation bounds; a flag's read delays the end."""
+    late = replace(PAIR, order="remote-last")
+    assert cycles(replace(late, write_cycles=33)) == cycles(replace(late, flag_cycles=33)) == cycles(late) + 33
+    assert cycles(replace(PAIR, write_cycles=33)) == 8033
+    assert cycles(replace(PAIR, flag_cycles=33)) == 8000
+    with pytest.raises(UserError, match=r"^write_cycles of a case must be an integer from 0, not -1\.$"):
+        replace(PAIR, write_cycles=-1)
 
 
 def test_relays():
