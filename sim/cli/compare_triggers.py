@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
     # Imported here, so that a wrong option is reported at once.
+    from sim.triggers.bench import build_bench
     from sim.triggers.compare import compare
-    from sim.triggers.library import build_bench
 
     config = PRESETS[args.config].triggers
     with measuring(args.config) as (building, notify):

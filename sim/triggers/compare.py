@@ -15,7 +15,7 @@ from hw.triggers.config import COUNTERS_PER_BLOCK, TriggerConfig
 from hw.triggers.layouts import RowLayout
 from hw.triggers.model import Firing, RefusedOperation, TriggerModel, halves
 from hw.triggers.words import Mode, Refusal
-from sim.triggers.library import Event, Rates, Row, TriggerBench, build_bench
+from sim.triggers.bench import Event, Rates, Row, TriggerBench, build_bench
 from sim.triggers.probed import SOURCES
 from sim.triggers.traffic import Operation, TriggerTraffic, random_rates
 from sim.verilator.program import Program

@@ -14,7 +14,7 @@ from hw.common.sizes import PAGE_BYTES
 from hw.triggers.config import COUNTERS_PER_BLOCK, SLOT_BYTES, TriggerConfig
 from hw.triggers.model import TriggerModel, halves
 from hw.triggers.words import ArmWord, Mode, SlotField, TickWord
-from sim.triggers.library import Rates, Row, Stimulus
+from sim.triggers.bench import Rates, Row, Stimulus
 
 __all__ = ["Operation", "TriggerTraffic", "random_rates"]
 

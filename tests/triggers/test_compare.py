@@ -10,8 +10,8 @@ from hw.endpoint.config import BASE, TINY, WIDE
 from hw.triggers.config import TriggerConfig
 from hw.triggers.model import TriggerModel
 from hw.triggers.words import Refusal
+from sim.triggers.bench import TriggerBench
 from sim.triggers.compare import compare
-from sim.triggers.library import TriggerBench
 
 SMALL = TriggerConfig(blocks=2, dma_pages=1, ace_pages=1, doorbell_id_width=1)
 REACHED = {code.name for code in Refusal}
