@@ -40,6 +40,7 @@ typedef struct fused_job {
     fused_tally *tally;
     const volatile uint64_t *stop;  /* not 0: the endpoints have ended */
     uint32_t slices, parts, bytes, iterations; /* parts of a slice, bytes of a part */
+    uint32_t first;                 /* iterations that have been, an even number: where generations begin */
     uint32_t early;                 /* tick before the part is written, which is wrong: the receiver must notice */
 } fused_job;
 
@@ -48,7 +49,7 @@ DMACE_FN uint32_t fused_counter(uint32_t slice, uint32_t iteration)
     return 2u * slice + iteration % 2u;
 }
 
-/* Iterations begin at 1, and so do generations: a flag of 0 is before both. */
+/* Iterations begin at `first` + 1: flags hold the generation before. */
 DMACE_FN uint32_t fused_generation(uint32_t iteration)
 {
     return (iteration + 1u) / 2u;
@@ -120,7 +121,7 @@ DMACE_FN int fused_draw(const fused_job *job, const fused_rank *rank, uint32_t *
     FUSED_SYNCHRONIZE();
     *part = (uint32_t)(item % job->parts);
     *slice = (uint32_t)(item / job->parts % job->slices);
-    *iteration = (uint32_t)(item / job->parts / job->slices) + 1u;
+    *iteration = job->first + (uint32_t)(item / job->parts / job->slices) + 1u;
     return item < (unsigned long long)job->iterations * job->slices * job->parts;
 }
 
@@ -138,7 +139,8 @@ DMACE_FN void fused_arm(const fused_job *job, const fused_rank *rank, int sends)
                           dmace_copy_word(rank->data_region, at, rank->peer_data_region, at, buffer, 0));
         dmace_prepare(&rank->block, counter, sends ? 1u : 0u, flag);
         dmace_arm(&rank->block, counter,
-                  dmace_arm_word(DMACE_ENDPOINT_MODE_REPEAT, rank->page, job->parts, 1, sends ? 1u : 0u, 1));
+                  dmace_arm_word(DMACE_ENDPOINT_MODE_REPEAT, rank->page, job->parts,
+                                 fused_generation(job->first + 1u), sends ? 1u : 0u, 1));
     }
     DMACE_STORE_8(rank->armed, UINT64_C(1));
 }

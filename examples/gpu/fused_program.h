@@ -5,6 +5,7 @@
 #ifndef FUSED_PROGRAM_H
 #define FUSED_PROGRAM_H
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -15,7 +16,7 @@
 #include "options.h"
 
 struct FusedOptions {
-    uint32_t workgroups, slices = 8, parts = 4, iterations = 16, bytes = 256, early = 0, seconds = 60;
+    uint32_t workgroups, slices = 8, parts = 4, iterations = 16, bytes = 256, generation = 1, early = 0, seconds = 60;
 };
 
 inline FusedOptions parse_fused(int argc, char **argv, uint32_t workgroups)
@@ -26,7 +27,8 @@ inline FusedOptions parse_fused(int argc, char **argv, uint32_t workgroups)
         {"--workgroups", &options.workgroups, 1, FUSED_TICKS}, {"--slices", &options.slices, 1,
                                                                 DMACE_ENDPOINT_COUNTERS_PER_BLOCK / 2},
         {"--parts", &options.parts, 1, 1024}, {"--iterations", &options.iterations, 1, 1u << 20},
-        {"--bytes", &options.bytes, 1, 1u << 16}, {"--early", &options.early, 0, 1},
+        {"--bytes", &options.bytes, 1, 1u << 16},
+        {"--generation", &options.generation, 1, 1u << DMACE_ENDPOINT_GENERATION_BITS}, {"--early", &options.early, 0, 1},
         {"--seconds", &options.seconds, 1, 3600}});
     if (!others.empty())
         refuse_arguments(std::string("This program takes options only, not ") + others[0]);
@@ -102,6 +104,9 @@ private:
         job_.stop = static_cast<const volatile uint64_t *>(reach(stop_));
         job_.slices = options_.slices, job_.parts = options_.parts, job_.bytes = options_.bytes;
         job_.iterations = options_.iterations, job_.early = options_.early;
+        job_.first = 2 * (options_.generation - 1);
+        for (const Memory &rank : memory_)
+            std::fill_n(rank.flags, 2 * options_.slices, uint64_t{options_.generation} - 1);
     }
 
     void end() { __atomic_store_n(stop_, uint64_t{1}, __ATOMIC_RELEASE); }
