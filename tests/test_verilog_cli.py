@@ -178,7 +178,7 @@ def test_endpoint(tmp_path):
     pins = {pin["name"]: pin["width"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]}
     assert {name.partition("__")[0] for name in pins} == {
         "clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "tx", "rx", "events", "interrupts"}
-    assert pins["s_axil__awaddr"] == 14 and pins["s_axi_db__awaddr"] == 12 + 3 and pins["m_axi__wdata"] == 64
+    assert pins["s_axil__awaddr"] == 14 and pins["s_axi_db__awaddr"] == 12 + 4 and pins["m_axi__wdata"] == 64
     registers = {register["name"]: register["offset"]
                  for register in json.loads((tmp_path / "registers.json").read_text())["registers"]}
     for name, header in (("DMA", "dmace.h"), ("ACE", "dmace_ace.h"), ("ENDPOINT", "dmace_endpoint.h")):
