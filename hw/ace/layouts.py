@@ -7,6 +7,8 @@ Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drai
 from amaranth.hdl import C, Shape
 from amaranth.lib import data, enum
 
+from hw.common.crc import CRC_WIDTH
+
 from .config import (
     LINK_CREDIT_WIDTH,
     LINK_HIGH_WIDTH,
@@ -16,7 +18,6 @@ from .config import (
     SEQUENCE_WIDTH,
     STEP_WIDTH,
 )
-from .link.crc import CRC_WIDTH
 from .numerics.formats import OP_WIDTH, TYPE_WIDTH
 from .words import (
     COMMAND_FIELDS,

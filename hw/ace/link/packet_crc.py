@@ -4,8 +4,7 @@
 from amaranth import *
 
 from hw.ace.layouts import PAYLOAD_KINDS
-
-from .crc import CRC_WIDTH, continued
+from hw.common.crc import CRC_WIDTH, continued
 
 __all__ = ["HEADER_BITS", "packet_crc"]
 

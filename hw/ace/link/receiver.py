@@ -24,10 +24,10 @@ from hw.ace.layouts import (
     link_layout,
     received_layout,
 )
+from hw.common.crc import CRC_WIDTH
 from hw.common.event import EventSignature
 from hw.stream import CommitQueue
 
-from .crc import CRC_WIDTH
 from .packet_crc import packet_crc
 from .session import LinkSession
 from .window import Acknowledged

@@ -20,9 +20,9 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.config import LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH, AceConfig
 from hw.ace.layouts import LinkState, PacketKind, flit_layout, implied_layout, link_layout, packet_layout
+from hw.common.crc import CRC_WIDTH
 from hw.stream import ReplayQueue
 
-from .crc import CRC_WIDTH
 from .credits import PeerCredits, ReportedCredits
 from .packet_crc import packet_crc
 from .receiver import ReceivedHeader, ReceiverStatus

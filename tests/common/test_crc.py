@@ -8,7 +8,7 @@ import pytest
 from amaranth import *
 from amaranth.sim import Simulator
 
-from hw.ace.link.crc import continued, crc32
+from hw.common.crc import continued, crc32
 
 
 def test_software():
