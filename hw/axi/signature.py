@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pins of AXI4 and AXI4-Lite as flat interfaces, named as in AMBA AXI (Arm IHI 0022), seen from
-the manager.
+"""The pins of AXI4, AXI4-Lite and AXI4-Stream as flat interfaces, named as in AMBA (Arm IHI 0022, IHI 0051), seen from
+the manager or transmitter.
 
 A component with ``"m_axi": Out(AxiSignature(...))`` comes out with ports ``m_axi__awaddr`` and so
 on, which bus models and vendor tools recognise; a subordinate has ``"s_axi":
@@ -10,7 +10,7 @@ In(AxiSignature(...))``.
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["AxiLiteSignature", "AxiSignature", "Burst", "Resp"]
+__all__ = ["AxiLiteSignature", "AxiSignature", "AxiStreamSignature", "Burst", "Resp"]
 
 
 class Resp(enum.Enum, shape=2):
@@ -204,3 +204,46 @@ class AxiLiteSignature(wiring.Signature):
 
     def __repr__(self) -> str:
         return f"AxiLiteSignature(addr_width={self.addr_width}, data_width={self.data_width})"
+
+
+class AxiStreamSignature(wiring.Signature):
+    """An AXI4-Stream of packets (IHI 0051), seen from the transmitter.
+
+    Parameters
+    ----------
+    data_width : int
+        Width of data, a power of two from 8 to 1024.
+
+    Members
+    -------
+    tdata, tkeep, tlast, tvalid : ``Out``; tready : ``In``
+        Lower bytes come first. ``tkeep`` has a bit per byte; it is all ones except in the last beat, where it is
+        contiguous from bit 0.
+    tuser : ``Out(1)``
+        In the last beat: the packet is corrupt.
+
+    Raises
+    ------
+    ValueError
+        If ``data_width`` is out of its range.
+    """
+
+    def __init__(self, *, data_width: int) -> None:
+        if data_width not in (8, 16, 32, 64, 128, 256, 512, 1024):
+            raise ValueError(f"AXI4-Stream data width must be a power of two from 8 to 1024, not {data_width!r}")
+        self._data_width = data_width
+        super().__init__({
+            "tdata": Out(data_width), "tkeep": Out(data_width // 8), "tlast": Out(1), "tuser": Out(1),
+            "tvalid": Out(1), "tready": In(1),
+        })
+
+    @property
+    def data_width(self) -> int:
+        """Width of data in bits."""
+        return self._data_width
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AxiStreamSignature) and self.data_width == other.data_width
+
+    def __repr__(self) -> str:
+        return f"AxiStreamSignature(data_width={self.data_width})"
