@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 # Folder -> packages of this project that it may import.
 _CORE = {"hw.axi", "hw.common", "hw.regs", "hw.stream"}
-_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.card", "hw.endpoint", "hw.pcie", "hw.triggers"}
+_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.card", "hw.endpoint", "hw.pcie", "hw.rdma",
+             "hw.triggers"}
 LAYERS = {
     "hw.stream": set(),
     "hw.axi": {"hw.stream"},
@@ -20,9 +21,11 @@ LAYERS = {
     "hw.dma_engine": _CORE,
     "hw.ace": _CORE,
     "hw.triggers": _CORE,
+    "hw.rdma": _CORE,
     "hw.endpoint": {*_CORE, "hw.ace", "hw.dma_engine", "hw.triggers"},
     "hw.pcie": _CORE,
-    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie", "hw.triggers"},
+    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie", "hw.rdma",
+             "hw.triggers"},
     "hw": _HARDWARE,
     "dmace": {*_HARDWARE, "sim.verilator"},
     "sim.verilator": {"hw"},
@@ -80,6 +83,8 @@ SHARED = {
     "hw.triggers.config": {"hw.common.sizes"},
     "hw.triggers.words": {"hw.common.words", "hw.triggers.config"},
     "hw.triggers.model": {"hw.common.sizes", "hw.common.words", "hw.triggers.config", "hw.triggers.words"},
+    "hw.rdma.config": {"hw.common.sizes"},
+    "hw.rdma.protocol": set(),
     "hw.endpoint.config": {"hw.ace.config", "hw.common.sizes", "hw.dma_engine.config", "hw.triggers.config"},
     "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs",
                               "hw.triggers.config"},
