@@ -10,7 +10,7 @@ __all__ = ["ADDR_WIDTH", "BASE", "PRESETS", "REMOTE_LSB", "REMOTE_OFFSET_WIDTH",
 
 ADDR_WIDTH = 64
 
-REMOTE_PORT = 7
+REMOTE_PORT = 6
 """Bits 62:60 of an address with bit 63 set that names memory of a remote machine."""
 
 REMOTE_LSB, REMOTE_WIDTH = 48, 12

@@ -146,8 +146,11 @@ def region_layout():
 
 
 def remote_layout(config):
-    """A peer's memory: offset 0 is virtual address ``va`` of the region with ``rkey``, reached by queue pair ``qp``."""
-    return data.StructLayout({"valid": 1, "qp": config.qp_bits, "rkey": 32, "va": 64})
+    """A peer's memory: offset 0 is virtual address ``va`` of the region with ``rkey``, reached by queue pair ``qp``.
+
+    ``length``: its bytes. Requests beyond fail here.
+    """
+    return data.StructLayout({"valid": 1, "qp": config.qp_bits, "rkey": 32, "va": 64, "length": LENGTH_WIDTH})
 
 
 # -- Between the requester's buffers and its transport.
@@ -155,10 +158,11 @@ def remote_layout(config):
 def posted_layout(config):
     """A packet that was stored in the requester's buffers and is to be sent on ``qp``, in the order of posting.
 
-    ``index``: number of the stored packet. ``read``: it is a READ request, whose response is one packet. ``alone``: it
-    is a whole burst of the DMA engine.
+    ``index``: number of the stored packet. ``read``: it is a READ request, whose response is one packet with ``length``
+    bytes (0 for writes). ``alone``: it is a whole burst of the DMA engine. ``cost``: beats of its frame.
     """
-    return data.StructLayout({"index": config.packet_bits, "qp": config.qp_bits, "read": 1, "alone": 1})
+    return data.StructLayout({"index": config.packet_bits, "qp": config.qp_bits, "read": 1, "alone": 1,
+                              "length": config.mtu_bits + 1, "cost": range(config.mtu_beats + 3)})
 
 
 def send_layout(config):
