@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interfaces of the RoCEv2 unit's stages that are not streams: configuration, faults, status."""
 
-from enum import IntEnum
-
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +8,7 @@ from .config import RdmaConfig
 from .layouts import connection_layout, region_layout, remote_layout
 from .protocol import PSN_WIDTH
 
-__all__ = ["ConnectionWrite", "Fault", "FaultSignature", "MarkSignature", "RecordsTaken", "RegionWrite", "RemoteWrite",
+__all__ = ["ConnectionWrite", "FaultSignature", "MarkSignature", "RecordsTaken", "RegionWrite", "RemoteWrite",
            "RequesterStatus", "ResponderStatus", "StationSettings", "StopSignature"]
 
 
@@ -47,32 +45,8 @@ class StationSettings(wiring.Signature):
         super().__init__({"mac": Out(48), "ipv4": Out(32), "ipv6": Out(128)})
 
 
-class Fault(IntEnum):
-    """Why a queue pair failed."""
-
-    NONE = 0
-    RETRIES = 1
-    """No acknowledgement after all retransmissions."""
-    RNR_RETRIES = 2
-    """The peer was not ready after all retries."""
-    REMOTE_ACCESS = 3
-    """The peer refused a key, a range or a right."""
-    REMOTE_INVALID = 4
-    """The peer refused a request as invalid."""
-    REMOTE_OPERATION = 5
-    """The peer's memory failed."""
-    BAD_RESPONSE = 6
-    """A response violated the protocol."""
-    LOCAL_ACCESS = 8
-    """The peer's request was refused: a key, a range or a right."""
-    LOCAL_INVALID = 9
-    """The peer's request was refused: opcode, length or sequence of opcodes."""
-    LOCAL_OPERATION = 10
-    """Memory responded to the peer's request with an error."""
-
-
 class FaultSignature(wiring.Signature):
-    """One half of a queue pair failed and has stopped: a strobe. ``code`` is a :class:`Fault`."""
+    """One half of a queue pair failed and has stopped: a strobe. ``code`` is a :class:`~.fault.Fault`."""
 
     def __init__(self, config: RdmaConfig) -> None:
         super().__init__({"valid": Out(1), "qp": Out(config.qp_bits), "code": Out(4)})
