@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 from hw.common.sizes import is_integer, is_power_of_two
 
-__all__ = ["ADDR_WIDTH", "BASE", "PRESETS", "REMOTE_LSB", "REMOTE_OFFSET_WIDTH", "REMOTE_PORT", "REMOTE_WIDTH", "TINY",
-           "WIDE", "RdmaConfig", "remote_memory"]
+__all__ = ["ADDR_WIDTH", "BASE", "LENGTH_WIDTH", "PRESETS", "REMOTE_LSB", "REMOTE_OFFSET_WIDTH", "REMOTE_PORT",
+           "REMOTE_WIDTH", "TINY", "WIDE", "RdmaConfig", "remote_memory"]
 
 ADDR_WIDTH = 64
+
+LENGTH_WIDTH = 48
+"""Bits of a length of registered memory."""
 
 REMOTE_PORT = 6
 """Bits 62:60 of an address with bit 63 set that names memory of a remote machine."""
