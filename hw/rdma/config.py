@@ -86,13 +86,13 @@ class RdmaConfig:
     timer_cycles: int = 1024
 
     def __post_init__(self) -> None:
-        if self.data_width not in (64, 128, 256, 512, 1024):
+        if not is_power_of_two(self.data_width, 64, 1024):
             raise ValueError(f"data_width must be 64, 128, 256, 512 or 1024, not {self.data_width!r}")
         if not is_integer(self.id_width, 1, 16):
             raise ValueError(f"id_width must be an integer from 1 to 16, not {self.id_width!r}")
         if type(self.selective) is not bool:
             raise ValueError(f"selective must be True or False, not {self.selective!r}")
-        if self.max_mtu not in (256, 512, 1024, 2048, 4096):
+        if not is_power_of_two(self.max_mtu, 256, 4096):
             raise ValueError(f"max_mtu must be 256, 512, 1024, 2048 or 4096, not {self.max_mtu!r}")
         mtu_beats = self.mtu_beats
         for name, low, high in (
