@@ -111,8 +111,9 @@ class PutReceiver(wiring.Component):
         self._write = data.StructLayout({
             "port": range(config.ports), "addr": ADDR_WIDTH, "beats": range(config.packet_beats),
             "end_lane": config.lane_bits, "ends": 1, "void": 1, "refused": 1,
-            # The packet is a tick; it counts in a counter of a block, unless that is ``beyond`` the block.
-            "is_tick": 1, "counts": 1, "block": BLOCK_WIDTH, "counter": INDEX_WIDTH, "beyond": 1,
+            # The packet is a tick; or it counts in a counter of a block, ``slice`` counters after the first of its
+            # span, unless that is ``beyond`` the block.
+            "is_tick": 1, "counts": 1, "block": BLOCK_WIDTH, "counter": INDEX_WIDTH, "slice": INDEX_WIDTH, "beyond": 1,
         })
         m.submodules.beats = beats = Queue(
             config.data_width, depth=max(Queue.LUT_RAM_DEPTH, PACKETS_OF_BEATS * config.packet_beats))
@@ -171,15 +172,15 @@ class PutReceiver(wiring.Component):
         beyond = Cat(now.end_lane, end) >= span.length
         short = (now.beats == 0) & (now.end_lane < now.offset[:lanes])
         is_tick, start, odd, slices = Signal(), now.offset[:lanes], Signal(), Signal(REMOTE_OFFSET_WIDTH)
-        counter = Signal(REMOTE_OFFSET_WIDTH + 1)
         m.d.comb += [
             is_tick.eq(span.base_page[-4:] == COUNTER_SPACE),
             odd.eq((now.beats != 0) | start[:3].any() | (now.end_lane != (start | 7)) | ~now.ends),
-            slices.eq(now.offset >> span.shift), counter.eq(span.first + slices),
+            slices.eq(now.offset >> span.shift),
             checked.payload.is_tick.eq(is_tick), checked.payload.counts.eq(span.counts & ~is_tick),
             checked.payload.block.eq(Mux(
                 is_tick, span.base_page[BLOCK_LSB - PAGE_BITS:][:BLOCK_WIDTH], span.block)),
-            checked.payload.counter.eq(counter), checked.payload.beyond.eq((counter >> INDEX_WIDTH).any()),
+            checked.payload.counter.eq(span.first), checked.payload.slice.eq(slices),
+            checked.payload.beyond.eq((slices >> INDEX_WIDTH).any()),
         ]
         m.d.comb += [
             checked.valid.eq(valid),
@@ -194,7 +195,7 @@ class PutReceiver(wiring.Component):
         config, now, beat = self.config, checked.payload, self.writes.payload
         number, first, final, silent, vacant, step, done = (
             Signal.like(now.beats), Signal(), Signal(), Signal(), Signal(), Signal(), Signal())
-        lane, signals = Signal(range(max(2, config.beat_bytes // 8))), Signal()
+        lane, signals, counter = Signal(range(max(2, config.beat_bytes // 8))), Signal(), Signal(INDEX_WIDTH + 1)
         tick, count = Signal(tick_layout(config.triggers)), Signal(tick_layout(config.triggers))
         start = now.addr[:config.lane_bits]
         m.d.comb += [
@@ -211,9 +212,10 @@ class PutReceiver(wiring.Component):
         with m.If(step):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
         m.d.comb += [
-            count.counter.eq(Cat(now.counter, now.block[:config.triggers.block_bits])), count.any.eq(1),
+            counter.eq(now.counter + now.slice), count.any.eq(1),
+            count.counter.eq(Cat(counter[:INDEX_WIDTH], now.block[:config.triggers.block_bits])),
             count.value.eq(Cat(now.end_lane, now.beats) - start + 1),
-            count.malformed.eq(now.beyond | (now.block >> config.triggers.block_bits).any()),
+            count.malformed.eq(now.beyond | counter[INDEX_WIDTH] | (now.block >> config.triggers.block_bits).any()),
             *decode_tick(config.triggers, tick, word=beats.payload.word_select(lane, 64), block=now.block),
         ]
         m.d.sync += [self.counts.taken.eq(done), self.counts.refused.eq(done & now.refused & ~now.void)]
@@ -240,7 +242,7 @@ class PutReceiver(wiring.Component):
             begins, report, reports, is_signal, responded, counted, issued = (
                 Signal(name=f"{name}_{port}") for name in (
                     "begins", "report", "reports", "is_signal", "responded", "counted", "issued"))
-            offer, verdict, error = ticks.i[port], ticks.verdicts[port], self.responses.payload.resp.as_value()[1]
+            offer, verdict, error = ticks.signals[port], ticks.verdicts[port], self.responses.payload.resp.as_value()[1]
             with m.If(mine):
                 m.d.comb += vacant.eq(flying.i.ready)
             inside = Signal(range(2 * PACKETS), name=f"inside_{port}")
@@ -255,9 +257,8 @@ class PutReceiver(wiring.Component):
                 flying.i.payload.tick.eq(Mux(now.is_tick, tick, count)),
                 # A tick of a count leaves with the response; a signal is complete with its verdict.
                 is_signal.eq(head.ticks & ~head.written), responded.eq(self.responses.valid & named),
-                offer.valid.eq(flying.o.valid & head.ticks & Mux(head.written, responded & ~error, ~issued)),
-                offer.payload.tick.eq(head.tick), offer.payload.signal.eq(~head.written),
-                counted.eq(~head.ticks | error | offer.ready),
+                offer.valid.eq(flying.o.valid & is_signal & ~issued), offer.payload.eq(head.tick),
+                counted.eq(~head.ticks | error | ticks.counts.ready),
                 over.eq(flying.o.valid & Mux(head.written, responded & counted, ~is_signal | verdict.valid)),
                 flying.o.ready.eq(over),
                 wrong.eq(failed | head.failed | (head.written & error) | (is_signal & verdict.refused)),
@@ -268,7 +269,8 @@ class PutReceiver(wiring.Component):
                 report.eq((results.o.valid & results.o.ready) | (stale & over & head.ends)),
             ]
             with m.If(named):
-                m.d.comb += [unexpected[port].eq(flying.level == 0),
+                m.d.comb += [unexpected[port].eq(flying.level == 0), ticks.counts.payload.eq(head.tick),
+                             ticks.counts.valid.eq(responded & flying.o.valid & head.written & head.ticks & ~error),
                              self.responses.ready.eq((flying.o.valid & head.written & counted) | unexpected[port])]
             with m.If(verdict.valid):
                 m.d.sync += issued.eq(0)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ticks of all ports' packets, in turn.
+"""Ticks of all ports' packets: signals and counts in turn.
 
 PutReceiver -> TickQueue -> TriggerUnit.  Latency: 1 cycle; 0 for verdicts.  Throughput: one tick per cycle.
 """
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import Merge, Queue, Skid
 from hw.triggers.layouts import tick_layout
@@ -21,13 +21,8 @@ DEPTH = 8
 """Ticks without verdict."""
 
 
-def port_tick_layout(config):
-    """A tick; ``signal``: its port waits for the verdict."""
-    return data.StructLayout({"tick": tick_layout(config.triggers), "signal": 1})
-
-
 class PortVerdictSignature(wiring.Signature):
-    """Verdict on a port's tick with ``signal``: a strobe."""
+    """Verdict on a port's signal: a strobe."""
 
     def __init__(self) -> None:
         super().__init__({"valid": Out(1), "refused": Out(1)})
@@ -41,37 +36,45 @@ class TickQueue(wiring.Component):
 
     Members
     -------
-    i : array of ``In(stream.Signature(port_tick_layout))``
-        Ticks by port.
-    verdicts : ``Out(PortVerdictSignature).array(ports)``
+    signals : array of ``In(stream.Signature(tick_layout))``, verdicts : ``Out(PortVerdictSignature).array(ports)``
+        Ticks of each port that waits for their verdicts.
+    counts : ``In(stream.Signature(tick_layout))``
+        Ticks whose verdicts are not needed. ``ready`` does not depend on ``valid``.
     o : ``Out(TickSignature)``
     """
 
     def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
-            "i": In(stream.Signature(port_tick_layout(config))).array(config.ports),
-            "verdicts": Out(PortVerdictSignature()).array(config.ports), "o": Out(TickSignature(config.triggers)),
+            "signals": In(stream.Signature(tick_layout(config.triggers))).array(config.ports),
+            "verdicts": Out(PortVerdictSignature()).array(config.ports),
+            "counts": In(stream.Signature(tick_layout(config.triggers))), "o": Out(TickSignature(config.triggers)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.merge = merge = Merge(port_tick_layout(config), config.ports)
+        m.submodules.merge = merge = Merge(tick_layout(config.triggers), config.ports)
         m.submodules.skid = skid = Skid(tick_layout(config.triggers))
         # Port of each tick that has no verdict yet.
         m.submodules.order = order = Queue(
             data.StructLayout({"port": range(config.ports), "signal": 1}), depth=DEPTH)
-        for port, i in zip(merge.i, self.i, strict=True):
-            m.d.comb += [port.valid.eq(i.valid), port.payload.eq(i.payload), i.ready.eq(port.ready)]
+        for port, signal in zip(merge.i, self.signals, strict=True):
+            connect(m, flipped(signal), port)
+        free, count_first, is_signal, some = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            merge.o.ready.eq(skid.i.ready & order.i.ready),
-            skid.i.valid.eq(merge.o.valid & order.i.ready), skid.i.payload.eq(merge.o.payload.tick),
-            order.i.valid.eq(merge.o.valid & skid.i.ready),
-            order.i.payload.port.eq(merge.source), order.i.payload.signal.eq(merge.o.payload.signal),
+            free.eq(skid.i.ready & order.i.ready),
+            self.counts.ready.eq(free & (count_first | ~merge.o.valid)),
+            is_signal.eq(merge.o.valid & ~(count_first & self.counts.valid)), merge.o.ready.eq(free & is_signal),
+            some.eq(merge.o.valid | self.counts.valid),
+            skid.i.valid.eq(some & order.i.ready), order.i.valid.eq(some & skid.i.ready),
+            skid.i.payload.eq(Mux(is_signal, merge.o.payload, self.counts.payload)),
+            order.i.payload.port.eq(merge.source), order.i.payload.signal.eq(is_signal),
             self.o.valid.eq(skid.o.valid), self.o.payload.eq(skid.o.payload), skid.o.ready.eq(self.o.ready),
             order.o.ready.eq(self.o.verdict.valid),
         ]
+        with m.If(free & some):
+            m.d.sync += count_first.eq(is_signal)
         for port, verdict in enumerate(self.verdicts):
             m.d.comb += [
                 verdict.valid.eq(self.o.verdict.valid & order.o.payload.signal & (order.o.payload.port == port)),
