@@ -28,8 +28,8 @@ from .peer_table import IPV4_FLAGS, IPV4_VERSION, PROTOCOL_UDP, folded
 
 __all__ = ["HeaderVector", "header_fields", "headers", "merged"]
 
-MIGRATED = 0x40
-"""Bit of BTH's second byte: MigReq, which is set where paths do not migrate."""
+MIGRATED = 1
+"""The two upper bits of BTH's second byte: no solicited event; MigReq, which is set where paths do not migrate."""
 
 BECN = 0x40
 """Bit of BTH's fifth byte in a CNP."""
@@ -67,7 +67,7 @@ def headers(m, fields, plan, peer, station, *, ipv6, vlan):
 
     cnp = fields.opcode == Opcode.CNP
     udp = [*bytes_of(peer.udp_port), *bytes_of(C(UDP_PORT, 16)), *bytes_of(udp_bytes, 2)]
-    bth = [fields.opcode, C(MIGRATED, 8) | plan.pad << 4, *bytes_of(C(DEFAULT_PKEY, 16))]
+    bth = [fields.opcode, Cat(C(0, 4), plan.pad, C(MIGRATED, 2)), *bytes_of(C(DEFAULT_PKEY, 16))]
     rest = [*bytes_of(peer.qpn), Cat(C(0, 7), fields.ackreq), *bytes_of(fields.psn),
             *(fields.extension[at:at + 8] for at in range(0, 8 * EXTENSION_BYTES, 8))]
     tail = [*udp, _ZERO, _ZERO, *bth, Mux(cnp, C(BECN, 8), 0), *rest], [*udp, _ONES, _ONES, *bth, _ONES, *rest]
