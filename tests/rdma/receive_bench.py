@@ -59,6 +59,11 @@ class ReceiveBench(CellBench):
         await ctx.tick()
         self.cycle += 1
 
+    @property
+    def idle(self):
+        """No packet or frame is incomplete at the outputs."""
+        return self._packet is None and not self._other
+
     def _take(self, payload):
         def field(name):
             return self.fields.unpack(payload, name)
@@ -86,11 +91,8 @@ class ReceiveBench(CellBench):
     async def drain(self, cycles=24):
         for _ in range(cycles):
             await self.step()
-        for _ in range(20_000):
-            if not (self.ctx.get(self.dut.received.valid) or self.ctx.get(self.dut.other.tvalid)):
-                break
+        while self.ready and (self.ctx.get(self.dut.received.valid) or self.ctx.get(self.dut.other.tvalid)):
             await self.step()
-        assert self._packet is None and not self._other
 
 
 def run_receiver(config, rng, body, **options):
@@ -103,6 +105,7 @@ def run_receiver(config, rng, body, **options):
         benches.append(bench)
         await body(bench)
         await bench.drain()
+        assert bench.idle
 
     run_cell(dut, testbench)
     return benches[0]
