@@ -17,6 +17,7 @@ from hw.common.table import Table, ram_of
 from hw.rdma.config import RdmaConfig
 from hw.rdma.ports import ConnectionWrite, StationSettings
 from hw.rdma.protocol import QPN_WIDTH
+from hw.stream.storage import NO_COLLISION
 
 __all__ = ["OPEN_CYCLES", "PeerTable", "folded", "peer_layout"]
 
@@ -67,7 +68,7 @@ class PeerTable(wiring.Component):
         m = Module()
         depth = self.config.queue_pairs
         m.submodules.shapes = shapes = Table(2, depth=depth, reads=1, init=None)
-        m.submodules.rows = rows = memory.Memory(shape=peer_layout(), depth=depth, init=[], attrs=ram_of(depth))
+        m.submodules.rows = rows = memory.Memory(shape=peer_layout(), depth=depth, init=[], attrs=ram_of(depth) | NO_COLLISION)
         entry, opens = self.connections.entry, self.connections.valid & self.connections.entry.open
         m.d.comb += [
             shapes.write.en.eq(opens), shapes.write.addr.eq(self.connections.qp),
