@@ -12,10 +12,13 @@ from functools import lru_cache
 from amaranth import *
 from amaranth.lib.crc import Algorithm
 
-__all__ = ["CRC_WIDTH", "continued", "crc32"]
+__all__ = ["CRC_WIDTH", "continued", "crc32", "remainder", "shift", "shifted"]
 
 CRC_WIDTH = 32
 _ONES = (1 << CRC_WIDTH) - 1
+
+_POLYNOMIAL = 0xEDB8_8320
+"""Of IEEE 802.3, reflected: the coefficient of x ** 31 is bit 0."""
 
 _COMMON = 4
 """Maximum bits of a shared sum: a LUT4."""
@@ -76,6 +79,11 @@ def continued(m, message, before=None, *, zeros=0):
     columns, bits = columns[:len(message)], [*message]
     if before is not None:
         columns, bits = [*columns, *behind], [*bits, *before]
+    return _sums(m, columns, bits, constant)
+
+
+def _sums(m, columns, bits, constant):
+    """Each CRC bit: the sum of the bits whose columns contain it, and of its bit of ``constant``."""
     terms = [[] for _ in range(CRC_WIDTH)]
     for among, rows in _shared(tuple(columns)):
         term = Signal(name="term")
@@ -83,3 +91,34 @@ def continued(m, message, before=None, *, zeros=0):
         for row in rows:
             terms[row].append(term)
     return Cat(Cat(some).xor() ^ (constant >> row & 1) for row, some in enumerate(terms))
+
+
+# -- In parts, for a pipeline. The remainder of a message is its CRC without the inversions before and after it: it is
+#    linear, and leading zeros do not change it.
+
+def shift(value, bits):
+    """Remainder of a message with the remainder ``value``, followed by ``bits`` zeros; if negative, without that number
+    of zeros at its end. In software."""
+    for _ in range(bits):
+        value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
+    for _ in range(-bits):
+        carried = value >> CRC_WIDTH - 1
+        value = ((value ^ (_POLYNOMIAL if carried else 0)) << 1 | carried) & _ONES
+    return value
+
+
+def remainder(m, message):
+    """Remainder of ``message``, lowest byte first; its length is a multiple of 8 bits.
+
+    The remainder of a longer message is the sum of those of its parts, each :func:`shifted` by the bits behind it.
+    """
+    columns, column = [], _POLYNOMIAL
+    for _ in range(len(message)):
+        columns.append(column)
+        column = shift(column, 1)
+    return _sums(m, columns[::-1], [*message], 0)
+
+
+def shifted(m, value, bits):
+    """:func:`shift` by a constant number of bits."""
+    return _sums(m, [shift(1 << bit, bits) for bit in range(CRC_WIDTH)], [*value], 0)
