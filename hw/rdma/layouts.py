@@ -7,17 +7,14 @@ from hw.axi.streams import read_beat_layout as axi_read_beat_layout
 from hw.axi.streams import read_burst_layout, write_beat_layout, write_response_layout
 from hw.common.sizes import DOMAIN_WIDTH
 
-from .config import ADDR_WIDTH, REMOTE_LSB, REMOTE_OFFSET_WIDTH, REMOTE_WIDTH
+from .config import ADDR_WIDTH, LENGTH_WIDTH, REMOTE_LSB, REMOTE_OFFSET_WIDTH, REMOTE_WIDTH
 from .protocol import PSN_WIDTH, QPN_WIDTH
 
 __all__ = [
-    "LENGTH_WIDTH", "RemoteAddress", "connection_layout", "mark_layout", "posted_layout", "read_beat_layout",
+    "RemoteAddress", "connection_layout", "mark_layout", "posted_layout", "read_beat_layout",
     "read_layout", "receive_header_layout", "receive_layout", "region_layout", "remote_layout", "response_layout",
     "retire_layout", "returned_layout", "send_layout", "transmit_header_layout", "transmit_layout", "write_layout",
 ]
-
-LENGTH_WIDTH = 48
-"""Bits of a length of registered memory."""
 
 
 def read_layout(config):
