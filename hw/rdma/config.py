@@ -110,8 +110,8 @@ class RdmaConfig:
         # A burst is stored whole before it is posted.
         blocks = PAGE_BYTES // MIN_MTU * -(-MIN_MTU // (self.beat_bytes * self.block_beats))
         if self.blocks < blocks:
-            raise ValueError(f"buffer_beats must be at least {blocks} units of {self.block_beats} beats, so that a burst "
-                             f"fits, not {self.buffer_beats!r}")
+            raise ValueError(f"buffer_beats must be at least {blocks} units of {self.block_beats} beats, so that a "
+                             f"burst fits, not {self.buffer_beats!r}")
 
     @property
     def beat_bytes(self) -> int:
@@ -126,11 +126,6 @@ class RdmaConfig:
     def mtu_beats(self) -> int:
         """Beats of the longest payload that starts at lane 0."""
         return self.max_mtu // self.beat_bytes
-
-    @property
-    def blocks(self) -> int:
-        """Allocation units of the payload buffer."""
-        return self.buffer_beats // self.block_beats
 
     @property
     def packet_blocks(self) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cuts read bursts into READ requests, or refuses them.
 
-DMA engine -> ReadCutter -> PacketTable; refused ones -> Delivery.  Latency: 2 cycles.  Throughput: one READ request per
+DMA engine -> ReadCutter -> PacketTable; refused ones -> Delivery.  Latency: 4 cycles.  Throughput: one READ request per
 cycle.
 """
 
@@ -14,6 +14,7 @@ from hw.common.sweep import SweepSignature
 from hw.rdma.config import ADDR_WIDTH, RdmaConfig
 from hw.rdma.layouts import RemoteAddress, read_layout
 from hw.rdma.protocol import Opcode
+from hw.stream import Skid
 
 from .packets import BURST_BEATS, PAGE_BITS, failure_layout, packet_layout
 from .remote_table import RemoteLookup
@@ -57,28 +58,33 @@ class ReadCutter(wiring.Component):
         m = Module()
         config, lanes = self.config, self.config.lane_bits
         groups = PAGE_BITS - _MTU_LSB
+        m.submodules.packets = packets = Skid(packet_layout(config))
+        m.submodules.refused = refusals = Skid(failure_layout(config))
+        wiring.connect(m, packets.o, wiring.flipped(self.packets))
+        wiring.connect(m, refusals.o, wiring.flipped(self.refused))
+
         # Stage 1: the burst whose target is being looked up.
-        looked, burst = Signal(), Signal(read_layout(config), reset_less=True)
+        looked, burst, move = Signal(), Signal(read_layout(config), reset_less=True), Signal()
         address, target = data.View(RemoteAddress, burst.addr), self.lookup.target
-        offset = address.offset
-        # Stage 2: the burst to be cut, from ``start``.
-        valid, go, move = Signal(), Signal(), Signal()
-        context = Signal(data.StructLayout({
-            "id": config.id_width, "len": range(BURST_BEATS), "qp": config.qp_bits, "rkey": 32, "page_va": ADDR_WIDTH,
-            "mask": groups, "beyond": 1, "same": 1, "limit": PAGE_BITS, "final": PAGE_BITS - lanes, "resp": Resp}))
-        start, parted = Signal(PAGE_BITS), Signal()
-        page = offset[PAGE_BITS:]
+        offset, page = address.offset, address.offset[PAGE_BITS:]
         m.d.comb += [
-            move.eq(~valid | go),
             self.reads.ready.eq((~looked | move) & ~self.init.active),
             self.lookup.en.eq(self.reads.valid & self.reads.ready),
             self.lookup.number.eq(data.View(RemoteAddress, self.reads.payload.addr).number),
         ]
         with m.If(~looked | move):
             m.d.sync += [looked.eq(self.reads.valid & self.reads.ready), burst.eq(self.reads.payload)]
+
+        # Stage 2: the bounds of the memory are being checked.
+        common = {"id": config.id_width, "len": range(BURST_BEATS), "qp": config.qp_bits, "rkey": 32,
+                  "page_va": ADDR_WIDTH, "mask": groups, "start": PAGE_BITS, "resp": Resp}
+        checked, context, pass_on = Signal(), Signal(data.StructLayout({
+            **common, "beyond": 1, "same": 1,   # the 4 KiB are beyond the memory's end; they contain it
+            "limit": PAGE_BITS, "final": PAGE_BITS - lanes})), Signal()
+        m.d.comb += move.eq(~checked | pass_on)
         with m.If(move):
             m.d.sync += [
-                valid.eq(looked), start.eq(offset[:PAGE_BITS]), parted.eq(0), context.id.eq(burst.id),
+                checked.eq(looked), context.start.eq(offset[:PAGE_BITS]), context.id.eq(burst.id),
                 context.len.eq(burst.len), context.qp.eq(target.qp), context.rkey.eq(target.rkey),
                 context.page_va.eq(target.va + Cat(C(0, PAGE_BITS), page)),
                 context.mask.eq((C(-1, groups) << target.mtu)[:groups]),
@@ -87,30 +93,39 @@ class ReadCutter(wiring.Component):
                 context.final.eq(offset[lanes:PAGE_BITS] + burst.len),
                 context.resp.eq(Mux(target.known, Mux(target.open, Resp.OKAY, Resp.SLVERR), Resp.DECERR)),
             ]
-
-        # The last byte of the burst, and that of this part.
-        packet, refused = self.packets.payload, self.refused.payload
-        whole, clipped, refuse = Signal(PAGE_BITS), Signal(PAGE_BITS), Signal()
-        first_of_final, end, length = Signal(PAGE_BITS), Signal(PAGE_BITS), Signal(range(config.max_mtu + 1))
+        whole, final_start = Signal(PAGE_BITS), Signal(PAGE_BITS)
         m.d.comb += [
             whole.eq(Cat(C(-1, lanes), context.final)),
-            clipped.eq(Mux(context.same & (context.limit <= whole), context.limit - 1, whole)),
-            first_of_final.eq(Mux(context.len == 0, start, Cat(C(0, lanes), context.final))),
-            refuse.eq((context.resp != Resp.OKAY)
-                      | (~parted & (context.beyond | (context.same & (context.limit <= first_of_final))))),
-            packet.ends.eq(((start[_MTU_LSB:] ^ clipped[_MTU_LSB:]) & context.mask) == 0),
-            end.eq(Mux(packet.ends, clipped, Cat(C(-1, _MTU_LSB), start[_MTU_LSB:] | ~context.mask))),
-            length.eq(end - start + 1),
-            self.packets.valid.eq(valid & ~refuse), self.refused.valid.eq(valid & refuse),
-            go.eq(valid & Mux(refuse, self.refused.ready, self.packets.ready & packet.ends)),
-            packet.read.eq(1), packet.qp.eq(context.qp), packet.opcode.eq(Opcode.READ_REQUEST),
-            packet.va.eq(context.page_va + start), packet.rkey.eq(context.rkey), packet.dma_length.eq(length),
-            packet.length.eq(length), packet.lane.eq(start[:lanes]), packet.end_lane.eq(end[:lanes]),
-            packet.beats.eq(end[lanes:] - start[lanes:]), packet.id.eq(context.id),
-            packet.alone.eq(packet.ends & ~parted),
-            refused.id.eq(context.id), refused.beats.eq(context.len), refused.ends.eq(1),
-            refused.resp.eq(Mux(context.resp == Resp.OKAY, Resp.SLVERR, context.resp)),
+            final_start.eq(Mux(context.len == 0, context.start, Cat(C(0, lanes), context.final))),
         ]
-        with m.If(self.packets.valid & self.packets.ready & ~packet.ends):
+
+        # Stage 3: the burst being cut, from ``start`` to ``stop``.
+        valid, go, parted = Signal(), Signal(), Signal()
+        state = Signal(data.StructLayout({**common, "stop": PAGE_BITS}))
+        start, stop, packet, refused = state.start, state.stop, packets.i.payload, refusals.i.payload
+        end, length, refuse = Signal(PAGE_BITS), Signal(range(config.max_mtu + 1)), Signal()
+        m.d.comb += pass_on.eq(~valid | go)
+        with m.If(pass_on):
+            m.d.sync += [valid.eq(checked), parted.eq(0)]
+            m.d.sync += [state[name].eq(context[name]) for name in common]
+            m.d.sync += stop.eq(Mux(context.same & (context.limit <= whole), context.limit - 1, whole))
+            with m.If((context.resp == Resp.OKAY)
+                      & (context.beyond | (context.same & (context.limit <= final_start)))):
+                m.d.sync += state.resp.eq(Resp.SLVERR)
+        m.d.comb += [
+            refuse.eq(state.resp != Resp.OKAY),
+            packet.ends.eq(((start[_MTU_LSB:] ^ stop[_MTU_LSB:]) & state.mask) == 0),
+            end.eq(Mux(packet.ends, stop, Cat(C(-1, _MTU_LSB), start[_MTU_LSB:] | ~state.mask))),
+            length.eq(end - start + 1),
+            packets.i.valid.eq(valid & ~refuse), refusals.i.valid.eq(valid & refuse),
+            go.eq(valid & Mux(refuse, refusals.i.ready, packets.i.ready & packet.ends)),
+            packet.read.eq(1), packet.qp.eq(state.qp), packet.opcode.eq(Opcode.READ_REQUEST),
+            packet.va.eq(state.page_va + start), packet.rkey.eq(state.rkey), packet.dma_length.eq(length),
+            packet.length.eq(length), packet.lane.eq(start[:lanes]), packet.end_lane.eq(end[:lanes]),
+            packet.beats.eq(end[lanes:] - start[lanes:]), packet.id.eq(state.id),
+            packet.alone.eq(packet.ends & ~parted),
+            refused.id.eq(state.id), refused.beats.eq(state.len), refused.ends.eq(1), refused.resp.eq(state.resp),
+        ]
+        with m.If(packets.i.valid & packets.i.ready & ~packet.ends):
             m.d.sync += [start.eq(end + 1), parted.eq(1)]
         return m

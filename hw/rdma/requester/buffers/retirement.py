@@ -13,6 +13,7 @@ from hw.axi import Resp
 from hw.common.free_list import FreeSignature
 from hw.rdma.config import RdmaConfig
 from hw.rdma.layouts import response_layout, retire_layout
+from hw.stream import Skid
 
 from .packet_sender import SendingLookup
 from .packet_table import EntryLookup
@@ -56,22 +57,30 @@ class Retirement(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
+        # Register slices for ``ready``: whether a packet is being sent is late-arriving.
+        m.submodules.retires = retires = Skid(retire_layout(config), output_register=False)
+        m.submodules.responses = responses = Skid(response_layout(config), output_register=False)
+        m.submodules.failures = failures = Skid(failure_layout(config), output_register=False)
+        wiring.connect(m, wiring.flipped(self.retire), retires.i)
+        wiring.connect(m, responses.o, wiring.flipped(self.responses))
+        wiring.connect(m, failures.o, wiring.flipped(self.failures))
+        retire, response, failure = retires.o, responses.i, failures.i
         valid, packet, entry = Signal(), Signal(retire_layout(config)), self.lookup.entry
         responds, fails, idle, go = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            self.retire.ready.eq(~valid | go),
-            self.lookup.en.eq(self.retire.valid & self.retire.ready), self.lookup.index.eq(self.retire.payload.index),
+            retire.ready.eq(~valid | go),
+            self.lookup.en.eq(retire.valid & retire.ready), self.lookup.index.eq(retire.payload.index),
             self.sending.index.eq(packet.index), idle.eq(~self.sending.sending),
             responds.eq(~entry.read & entry.ends), fails.eq(entry.read & packet.failed),
-            self.responses.valid.eq(valid & idle & responds), self.failures.valid.eq(valid & idle & fails),
-            go.eq(valid & idle & (~responds | self.responses.ready) & (~fails | self.failures.ready)),
-            self.responses.payload.id.eq(entry.id),
-            self.responses.payload.resp.eq(Mux(packet.failed, Resp.SLVERR, Resp.OKAY)),
-            self.failures.payload.id.eq(entry.id), self.failures.payload.beats.eq(entry.beats),
-            self.failures.payload.ends.eq(entry.ends), self.failures.payload.resp.eq(Resp.SLVERR),
+            response.valid.eq(valid & idle & responds), failure.valid.eq(valid & idle & fails),
+            go.eq(valid & idle & (~responds | response.ready) & (~fails | failure.ready)),
+            response.payload.id.eq(entry.id),
+            response.payload.resp.eq(Mux(packet.failed, Resp.SLVERR, Resp.OKAY)),
+            failure.payload.id.eq(entry.id), failure.payload.beats.eq(entry.beats),
+            failure.payload.ends.eq(entry.ends), failure.payload.resp.eq(Resp.SLVERR),
         ]
-        with m.If(self.retire.ready):
-            m.d.sync += [valid.eq(self.retire.valid), packet.eq(self.retire.payload)]
+        with m.If(retire.ready):
+            m.d.sync += [valid.eq(retire.valid), packet.eq(retire.payload)]
         m.d.sync += [
             self.free.valid.eq(go), self.free.number.eq(packet.index),
             self.chain.valid.eq(go & ~entry.read), self.chain.chain.eq(entry.chain),

@@ -91,7 +91,8 @@ class RequesterBuffers(wiring.Component):
         super().__init__({
             "writes": In(stream.Signature(write_layout(config))),
             "responses": Out(stream.Signature(response_layout(config))),
-            "reads": In(stream.Signature(read_layout(config))), "beats": Out(stream.Signature(read_beat_layout(config))),
+            "reads": In(stream.Signature(read_layout(config))),
+            "beats": Out(stream.Signature(read_beat_layout(config))),
             "connections": In(ConnectionWrite(config)), "remotes": In(RemoteWrite(config)),
             "posted": Out(stream.Signature(posted_layout(config))), "send": In(stream.Signature(send_layout(config))),
             "returned": In(stream.Signature(returned_layout(config))),
