@@ -9,15 +9,21 @@ from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
 from amaranth.hdl import Value
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from hw.axi import Resp
-from hw.rdma.config import LENGTH_WIDTH, remote_memory
+from hw.rdma import layouts
+from hw.rdma.config import remote_memory
 from hw.rdma.protocol import Opcode
 from tests.harness.fields import Fields
 
-__all__ = ["PAGE", "Burst", "Remote", "RequesterBench", "SparseMemory", "Stored", "pieces"]
+__all__ = ["PAGE", "Burst", "CellPorts", "LivePorts", "Remote", "RequesterBench", "SparseMemory", "Stored", "pieces"]
 
 PAGE = 4096
+
+LAYOUTS = {"writes": layouts.write_layout, "responses": layouts.response_layout, "reads": layouts.read_layout,
+           "beats": layouts.read_beat_layout, "posted": layouts.posted_layout, "send": layouts.send_layout,
+           "returned": layouts.returned_layout, "retire": layouts.retire_layout, "packets": layouts.transmit_layout}
 
 _HAS_RETH = (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.READ_REQUEST)
 
@@ -51,7 +57,7 @@ class Remote:
     rkey: int
     va: int
     length: int
-    memory: SparseMemory
+    memory: SparseMemory = field(repr=False)
 
 
 @dataclass
@@ -65,7 +71,7 @@ class Burst:
     remote: Remote
     offset: int
     resp: Resp
-    data: bytes = b""
+    data: bytes = field(default=b"", repr=False)
     cuts: list = field(default_factory=list)
     done: int = 0
     failed: bool = False
@@ -89,7 +95,7 @@ class Stored:
     pending: int = 0
     copies: int = 0
     header: dict = field(default_factory=dict)
-    payload: bytes = b""
+    payload: bytes = field(default=b"", repr=False)
     settled: bool = False
     returned: bool | None = None
 
@@ -104,26 +110,76 @@ def pieces(offset, size, mtu, *, from_start):
     return found
 
 
+class CellPorts:
+    """Ports of a component in Amaranth's simulator, by their paths."""
+
+    def __init__(self, ctx, dut):
+        self._ctx, self._dut, self._found = ctx, dut, {}
+
+    def _value(self, path):
+        if path not in self._found:
+            value = self._dut
+            for name in path.split("."):
+                value = getattr(value, name)
+            self._found[path] = Value.cast(value)
+        return self._found[path]
+
+    def get(self, path):
+        return self._ctx.get(self._value(path))
+
+    def set(self, path, value):
+        self._ctx.set(self._value(path), value)
+
+    async def settle(self):
+        """Outputs follow the inputs."""
+
+    async def tick(self):
+        await self._ctx.tick()
+
+
+class LivePorts:
+    """Ports of a design under cocotb."""
+
+    def __init__(self, dut):
+        self._dut, self._found = dut, {}
+
+    def _handle(self, path):
+        if path not in self._found:
+            self._found[path] = getattr(self._dut, path.replace(".", "__"))
+        return self._found[path]
+
+    def get(self, path):
+        return int(self._handle(path).value)
+
+    def set(self, path, value):
+        self._handle(path).value = int(value)
+
+    async def settle(self):
+        await FallingEdge(self._dut.clk)
+
+    async def tick(self):
+        await RisingEdge(self._dut.clk)
+
+
 class _Source:
     """Drives a stream from a queue of payloads."""
 
-    def __init__(self, bench, stream, chance):
-        self.bench, self.stream, self.chance = bench, stream, chance
-        self.fields = Fields(stream.payload.shape())
-        self.payload, self.queue, self.offered, self.accepted = Value.cast(stream.payload), deque(), False, []
-        self._shown = self._valid = None
+    def __init__(self, bench, name, chance):
+        self.bench, self.name, self.chance = bench, name, chance
+        self.fields = Fields(LAYOUTS[name](bench.config))
+        self.queue, self.offered, self._valid = deque(), False, None
 
     def begin(self):
         if not self.offered and self.queue and self.bench.chance(self.chance):
             self.offered = True
-            self.bench.ctx.set(self.payload, self.queue[0][0])
+            self.bench.ports.set(f"{self.name}.payload", self.queue[0][0])
         if self._valid != self.offered:
-            self.bench.ctx.set(self.stream.valid, self.offered)
+            self.bench.ports.set(f"{self.name}.valid", self.offered)
             self._valid = self.offered
 
     def end(self):
         """What was accepted in this cycle."""
-        if self.offered and self.bench.ctx.get(self.stream.ready):
+        if self.offered and self.bench.ports.get(f"{self.name}.ready"):
             self.offered = False
             return self.queue.popleft()[1]
         return None
@@ -135,35 +191,36 @@ class _Source:
 class _Sink:
     """Accepts a stream; while it stalls, checks that the item stays."""
 
-    def __init__(self, bench, stream, chance):
-        self.bench, self.stream, self.chance = bench, stream, chance
-        self.fields = Fields(stream.payload.shape())
-        self.payload, self._ready, self._stalled = Value.cast(stream.payload), None, None
+    def __init__(self, bench, name, chance):
+        self.bench, self.name, self.chance = bench, name, chance
+        self.fields = Fields(LAYOUTS[name](bench.config))
+        self._ready = self._stalled = None
 
     def begin(self):
         ready = self.bench.chance(self.chance)
         if ready != self._ready:
-            self.bench.ctx.set(self.stream.ready, ready)
+            self.bench.ports.set(f"{self.name}.ready", ready)
             self._ready = ready
 
     def end(self):
-        ctx = self.bench.ctx
-        valid = ctx.get(self.stream.valid)
+        ports = self.bench.ports
+        valid = ports.get(f"{self.name}.valid")
         assert valid or self._stalled is None, "an offered item was withdrawn"
         if not valid:
             return None
-        value = ctx.get(self.payload)
+        value = ports.get(f"{self.name}.payload")
         assert self._stalled in (None, value), "an offered item changed"
         self._stalled = None if self._ready else value
         return value if self._ready else None
 
 
 class RequesterBench:
-    """Drives all ports of ``dut``, whose configuration is ``config``.
+    """Drives all ports of a unit whose configuration is ``config``.
 
     Parameters
     ----------
-    ctx, dut, config
+    ports : CellPorts or LivePorts
+    config : RdmaConfig
     rng : random.Random
     source, sink : float
         Chance per cycle that an idle source offers its next item, and that a sink accepts.
@@ -175,12 +232,12 @@ class RequesterBench:
         The transport works by itself; else the test calls ``send``, ``give`` and ``retire``.
     """
 
-    def __init__(self, ctx, dut, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
-        self.ctx, self.dut, self.config, self.rng = ctx, dut, config, rng
+    def __init__(self, ports, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
+        self.ports, self.config, self.rng = ports, config, rng
         self.resends, self.fails, self.automatic = resends, fails, automatic
-        self.sources = {name: _Source(self, getattr(dut, name), source)
+        self.sources = {name: _Source(self, name, source)
                         for name in ("writes", "reads", "send", "returned", "retire")}
-        self.sinks = {name: _Sink(self, getattr(dut, name), sink)
+        self.sinks = {name: _Sink(self, name, sink)
                       for name in ("responses", "beats", "posted", "packets")}
         self.cycle, self.seen = 0, Counter()
         self.remotes, self.mtu, self.selective = {}, {}, {}
@@ -199,30 +256,29 @@ class RequesterBench:
     # -- Settings.
 
     async def start(self):
+        for name in ("connections", "remotes"):
+            self.ports.set(f"{name}.valid", 0)
         for _ in range(self.config.sweep_rows + 2):
-            await self.ctx.tick()
+            await self.step()
 
     async def connect(self, qp, *, mtu, selective=False, is_open=True):
-        entry = {"open": is_open, "mtu": mtu.bit_length() - 9, "selective": selective}
         self.mtu[qp], self.selective[qp] = mtu, selective
-        connections = self.dut.connections
-        self.ctx.set(connections.valid, 1)
-        self.ctx.set(connections.qp, qp)
-        self.ctx.set(Value.cast(connections.entry), Fields(connections.entry.shape()).pack(entry))
-        await self.step()
-        self.ctx.set(connections.valid, 0)
+        await self._commit("connections", "qp", qp, layouts.connection_layout(), {
+            "open": is_open, "mtu": mtu.bit_length() - 9, "selective": selective})
 
     async def define(self, number, *, qp, va, length, valid=True):
         remote = Remote(number, qp, self.rng.getrandbits(32), va, length, SparseMemory(self.rng))
         self.remotes[number] = remote
-        remotes = self.dut.remotes
-        self.ctx.set(remotes.valid, 1)
-        self.ctx.set(remotes.remote, number)
-        self.ctx.set(Value.cast(remotes.entry), Fields(remotes.entry.shape()).pack(
-            {"valid": valid, "qp": qp, "rkey": remote.rkey, "va": va, "length": length & ((1 << LENGTH_WIDTH) - 1)}))
-        await self.step()
-        self.ctx.set(remotes.valid, 0)
+        await self._commit("remotes", "remote", number, layouts.remote_layout(self.config), {
+            "valid": valid, "qp": qp, "rkey": remote.rkey, "va": va, "length": length})
         return remote
+
+    async def _commit(self, name, index, number, layout, fields):
+        self.ports.set(f"{name}.valid", 1)
+        self.ports.set(f"{name}.{index}", number)
+        self.ports.set(f"{name}.entry", Fields(layout).pack(fields))
+        await self.step()
+        self.ports.set(f"{name}.valid", 0)
 
     # -- The DMA engine.
 
@@ -318,6 +374,7 @@ class RequesterBench:
         self.sources["retire"].put({"index": packet.index, "failed": failed}, ("retire", packet))
         if not packet.read and not failed:
             self._execute(packet)
+        self.seen[f"failed {'READ' if packet.read else 'write'}"] += failed
 
     def _execute(self, packet):
         qp, header, size = packet.qp, packet.header, len(packet.payload)
@@ -440,11 +497,13 @@ class RequesterBench:
         """One cycle."""
         for end in (*self.sources.values(), *self.sinks.values()):
             end.begin()
+        await self.ports.settle()
         found = {name: sink.end() for name, sink in self.sinks.items()}
         taken = [(name, source.end()) for name, source in self.sources.items()]
-        self.stalled = self.ctx.get(self.dut.counts.stalled)
+        self.stalled = self.ports.get("counts.stalled")
         self.seen["stalled"] += self.stalled
-        await self.ctx.tick()
+        self.seen["refused"] += self.ports.get("counts.refused")
+        await self.ports.tick()
         self.cycle += 1
         for name, handle in (("posted", self._post), ("packets", self._emit), ("responses", self._respond),
                              ("beats", self._deliver)):
@@ -462,13 +521,22 @@ class RequesterBench:
         return bool(self.writes or self.reads or self.posted or self.sends
                     or any(source.queue for source in self.sources.values()))
 
-    async def drain(self, limit=5000):
-        """Until nothing is in flight, and then until all entries and blocks are free."""
-        start = self.cycle
+    async def drain(self, limit=2000):
+        """Until nothing is in flight, and then until all entries and blocks are free.
+
+        ``limit``: cycles without progress.
+        """
+        last, since = None, self.cycle
         while self.busy:
             await self.step()
-            assert self.cycle - start < limit, f"{self.writes} {self.reads} {self.posted} {self.sends}"
+            progress = len(self.sources["writes"].queue), sum(map(len, self.times.values())), len(self.posted)
+            if progress != last:
+                last, since = progress, self.cycle
+            assert self.cycle - since < limit, f"{self.writes} {self.reads} {self.posted} {self.sends}"
         for _ in range(8):
             await self.step()
-        free = self.dut.free
-        assert self.ctx.get(free.packets) == self.config.packets and self.ctx.get(free.blocks) == self.config.blocks
+        assert self.free() == (self.config.packets, self.config.blocks)
+
+    def free(self):
+        """Free entries and blocks."""
+        return self.ports.get("free.packets"), self.ports.get("free.blocks")

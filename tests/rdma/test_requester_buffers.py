@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """RequesterBuffers between random bursts and a model of the transport."""
 
+import os
 import random
 from dataclasses import replace
 
+import cocotb
 import pytest
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles
 
 from hw.axi import Resp
 from hw.rdma.config import TINY
 from hw.rdma.requester.buffers import RequesterBuffers
 from tests.harness.cell import run_cell
-from tests.rdma.requester_bench import PAGE, RequesterBench
+from tests.rdma.requester_bench import PAGE, CellPorts, LivePorts, RequesterBench
 
-SMALL = replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024)
+SMALL = replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024)
 BROAD = replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2)
+CONFIGS = {"TINY": TINY, "SMALL": SMALL, "BROAD": BROAD}
 REMOTES = {3: (1, 0x7654_3210_0000), 5: (2, 0x1_0000_0033), 15: (6, 0xFFFF_0000_0000_0000), 0: (7, 123)}
 """Number -> queue pair and virtual address of offset 0."""
 
@@ -24,18 +29,22 @@ FAR = 0x7FFF_FFFF_F000
 """Length of remote memory 15, to the last bit of an offset."""
 
 
+async def _prepare(bench):
+    await bench.start()
+    for qp, mtu in MTUS.items():
+        await bench.connect(qp, mtu=min(mtu, bench.config.max_mtu), selective=qp in SELECTIVE)
+    for number, (qp, va) in REMOTES.items():
+        await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
+
+
 def _run(config, body, **options):
-    dut = RequesterBuffers(config)
-    benches = []
+    """Run ``body`` in Amaranth's simulator."""
+    dut, benches = RequesterBuffers(config), []
 
     async def live(ctx):
-        bench = RequesterBench(ctx, dut, config, **options)
+        bench = RequesterBench(CellPorts(ctx, dut), config, random.Random(1), **options)
         benches.append(bench)
-        await bench.start()
-        for qp, mtu in MTUS.items():
-            await bench.connect(qp, mtu=min(mtu, config.max_mtu), selective=qp in SELECTIVE)
-        for number, (qp, va) in REMOTES.items():
-            await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
+        await _prepare(bench)
         await body(bench)
         await bench.drain()
 
@@ -48,7 +57,7 @@ class _Traffic:
 
     def __init__(self, bench, refused):
         self.bench, self.rng, self.refused = bench, bench.rng, refused
-        self.pages, self.next = {}, 0
+        self.pages, self.next, self.offered, self.kind = {}, 0, 0, "writes"
 
     def page(self, remote):
         if remote.length > PAGE << 20:
@@ -61,13 +70,17 @@ class _Traffic:
     def offer(self):
         bench, rng, config = self.bench, self.rng, self.bench.config
         self.pages = {key: page for key, page in self.pages.items() if key[1] in getattr(bench, key[0])}
-        remote, kind = bench.remotes[rng.choice(list(REMOTES))], rng.choice(("writes", "reads"))
-        burst_id, page = rng.getrandbits(config.id_width), self.page(remote)
-        if page is None or burst_id in getattr(bench, kind) or len(bench.sources[kind].queue) > 20:
+        remote, kind = bench.remotes[rng.choice(list(REMOTES))], self.kind
+        if len(bench.sources[kind].queue) > 5 or (remote.qp in bench.failed and not self._revive(remote.qp)):
             return
+        burst_id, page = rng.getrandbits(config.id_width), self.page(remote)
+        if page is None or burst_id in getattr(bench, kind):
+            return
+        self.offered, self.kind = self.offered + 1, rng.choice(("writes", "writes", "reads"))
         beat, limit = config.beat_bytes, min(PAGE, remote.length - page * PAGE)
         longest = min(PAGE, 256 * beat)
-        size = rng.choice((1, rng.randint(1, beat), rng.randint(1, 300), rng.randint(1, longest), longest))
+        size = rng.choice((1, beat, rng.randint(1, beat), rng.randint(1, 100), rng.randint(1, 300),
+                           rng.randint(1, 1000), rng.randint(1, longest), longest))
         size = min(size, limit)
         offset = rng.choice((0, beat * rng.randrange(PAGE // beat), rng.randrange(PAGE), limit - size))
         offset = min(offset, limit - size)
@@ -84,6 +97,15 @@ class _Traffic:
             bench.write(burst_id, remote, start, size, lead=lead, trail=trail)
         else:
             bench.read(burst_id, remote, start, (offset + size - 1) // beat - offset // beat + 1)
+
+    def _revive(self, qp):
+        """Use a failed queue pair again once it is idle, as if it was opened again; or still while it fails."""
+        bench = self.bench
+        if any(burst.remote.qp == qp for burst in (*bench.writes.values(), *bench.reads.values())):
+            return self.rng.random() < 0.1
+        bench.failed.discard(qp)
+        bench.messages.pop(qp, None)
+        return True
 
     def _refused(self, kind, burst_id, remote, start, size):
         bench, rng, beat = self.bench, self.rng, self.bench.config.beat_bytes
@@ -115,21 +137,40 @@ class _Traffic:
         self.bench.seen[f"{kind} {way}"] += 1
 
 
-@pytest.mark.parametrize(("config", "bursts", "options"), [
-    pytest.param(TINY, 150, {}, id="tiny"),
-    pytest.param(TINY, 120, {"source": 0.5, "sink": 0.4, "resends": 0.4}, id="stalls"),
-    pytest.param(SMALL, 80, {"resends": 0.3, "sink": 0.7}, id="small"),
-    pytest.param(BROAD, 150, {"source": 0.8, "sink": 0.7, "resends": 0.3}, id="broad"),
-])
-def test_random(config, bursts, options, seed):
-    async def body(bench):
-        traffic = _Traffic(bench, refused=0.1)
-        for _ in range(bursts):
-            traffic.offer()
-            for _ in range(bench.rng.choice((0, 1, 30))):
-                await bench.step()
+SEEN = ("write OKAY", "read OKAY", "write SLVERR", "write DECERR", "read SLVERR", "read DECERR", "WRITE_ONLY",
+        "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "writes gap", "writes end", "writes outside", "reads end")
+"""Cases that must occur."""
 
-    bench = _run(config, body, rng=random.Random(f"{seed} {options}"), **options)
-    print(bench.cycle, bench.seen)
-    for name in ("write OKAY", "read OKAY", "WRITE_ONLY", "WRITE_FIRST", "WRITE_LAST"):
-        assert bench.seen[name], name
+LATE = {"resends": 0.4}
+STALLS = {"source": 0.5, "sink": 0.4, **LATE}
+FAILS = {"fails": 0.03, "resends": 0.2, "sink": 0.7}
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", ["TINY", "BROAD", pytest.param("SMALL", marks=pytest.mark.long)])
+def test_random(simulate, name, soak):
+    """Random bursts: all lanes, empty beats, refused ones, stalls on every stream."""
+    simulate(RequesterBuffers(CONFIGS[name]), testcase="random_traffic", name=f"requester_buffers_{name.lower()}",
+             env={"RDMA_CONFIG": name, "RDMA_BURSTS": 3000 if soak else 120})
+
+
+@cocotb.test()
+@cocotb.parametrize(options=[{}, STALLS, FAILS, {"source": 0.2, **LATE}])
+async def random_traffic(dut, options):
+    rng = random.Random(f"{os.environ['COCOTB_RANDOM_SEED']} {options}")
+    cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.rst.value = 0
+    bench = RequesterBench(LivePorts(dut), CONFIGS[os.environ["RDMA_CONFIG"]], rng, **options)
+    await _prepare(bench)
+    traffic = _Traffic(bench, refused=0.15)
+    while traffic.offered < int(os.environ["RDMA_BURSTS"]):
+        traffic.offer()
+        for _ in range(rng.choice((0, 1, 1, 10))):
+            await bench.step()
+    await bench.drain()
+    dut._log.info(f"{bench.cycle} {bench.seen}")
+    seen = (*SEEN, *(("sent again", "retired while offered") if "resends" in options else ()),
+            *(("failed write", "failed burst", "failed read") if "fails" in options else ()))
+    assert not [name for name in seen if not bench.seen[name]]

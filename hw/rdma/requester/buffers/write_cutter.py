@@ -90,8 +90,9 @@ class WriteCutter(wiring.Component):
             m.d.sync += [
                 valid.eq(looked), some.eq(beat.strb.any()), first.eq(beat.first), last.eq(beat.last),
                 low.eq(_lowest(beat.strb, lanes)), high.eq(_highest(beat.strb, lanes)), content.eq(beat.data),
-                at.eq(Mux(beat.first, address.offset[lanes:PAGE_BITS], at + 1)),
             ]
+            with m.If(looked):
+                m.d.sync += at.eq(Mux(beat.first, address.offset[lanes:PAGE_BITS], at + 1))
             with m.If(looked & beat.first):
                 m.d.sync += context.eq(self._found(m, beat.id, address.offset))
         self._store(m, context, valid=valid, some=some, first=first, last=last, low=low, high=high, at=at,
