@@ -5,6 +5,7 @@ Writes are compared at the peer: a packet is executed when it retires, in the or
 be sent several times, and all copies must be equal.
 """
 
+import random
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 
@@ -15,11 +16,23 @@ from hw.axi import Resp
 from hw.rdma import layouts
 from hw.rdma.config import remote_memory
 from hw.rdma.protocol import Opcode
+from hw.rdma.requester.buffers import RequesterBuffers
+from tests.harness.cell import run_cell
 from tests.harness.fields import Fields
 
-__all__ = ["PAGE", "Burst", "CellPorts", "LivePorts", "Remote", "RequesterBench", "SparseMemory", "Stored", "pieces"]
+__all__ = ["FAR", "LENGTH", "MTUS", "PAGE", "REMOTES", "Burst", "CellPorts", "LivePorts", "Remote", "RequesterBench",
+           "SparseMemory", "Stored", "pieces", "prepare", "run_buffers"]
 
 PAGE = 4096
+
+REMOTES = {3: (1, 0x7654_3210_0000), 5: (2, 0x1_0000_0033), 15: (6, 0xFFFF_0000_0000_0000), 0: (7, 123)}
+"""Number -> queue pair and virtual address of offset 0."""
+
+MTUS = {1: 256, 2: 1024, 6: 4096, 7: 512}
+SELECTIVE = {2, 7}
+LENGTH = 16 * PAGE + 1234
+FAR = 0x7FFF_FFFF_F000
+"""Length of remote memory 15."""
 
 LAYOUTS = {"writes": layouts.write_layout, "responses": layouts.response_layout, "reads": layouts.read_layout,
            "beats": layouts.read_beat_layout, "posted": layouts.posted_layout, "send": layouts.send_layout,
@@ -540,3 +553,27 @@ class RequesterBench:
     def free(self):
         """Free entries and blocks."""
         return self.ports.get("free.packets"), self.ports.get("free.blocks")
+
+
+async def prepare(bench):
+    """Open the queue pairs and define the remote memories above."""
+    await bench.start()
+    for qp, mtu in MTUS.items():
+        await bench.connect(qp, mtu=min(mtu, bench.config.max_mtu), selective=qp in SELECTIVE)
+    for number, (qp, va) in REMOTES.items():
+        await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
+
+
+def run_buffers(config, body, **options):
+    """Run ``body`` on a prepared bench in Amaranth's simulator."""
+    dut, benches = RequesterBuffers(config), []
+
+    async def live(ctx):
+        bench = RequesterBench(CellPorts(ctx, dut), config, random.Random(1), **options)
+        benches.append(bench)
+        await prepare(bench)
+        await body(bench)
+        await bench.drain()
+
+    run_cell(dut, live)
+    return benches[0]

@@ -3,6 +3,7 @@
 
 import os
 import random
+from collections import Counter
 from dataclasses import replace
 
 import cocotb
@@ -13,43 +14,13 @@ from cocotb.triggers import ClockCycles
 from hw.axi import Resp
 from hw.rdma.config import TINY
 from hw.rdma.requester.buffers import RequesterBuffers
-from tests.harness.cell import run_cell
-from tests.rdma.requester_bench import PAGE, CellPorts, LivePorts, RequesterBench
+from tests.rdma.requester_bench import PAGE, REMOTES, LivePorts, RequesterBench, prepare
 
-SMALL = replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024)
-BROAD = replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2)
-CONFIGS = {"TINY": TINY, "SMALL": SMALL, "BROAD": BROAD}
-REMOTES = {3: (1, 0x7654_3210_0000), 5: (2, 0x1_0000_0033), 15: (6, 0xFFFF_0000_0000_0000), 0: (7, 123)}
-"""Number -> queue pair and virtual address of offset 0."""
-
-MTUS = {1: 256, 2: 1024, 6: 4096, 7: 512}
-SELECTIVE = {2, 7}
-LENGTH = 16 * PAGE + 1234
-FAR = 0x7FFF_FFFF_F000
-"""Length of remote memory 15, to the last bit of an offset."""
-
-
-async def _prepare(bench):
-    await bench.start()
-    for qp, mtu in MTUS.items():
-        await bench.connect(qp, mtu=min(mtu, bench.config.max_mtu), selective=qp in SELECTIVE)
-    for number, (qp, va) in REMOTES.items():
-        await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
-
-
-def _run(config, body, **options):
-    """Run ``body`` in Amaranth's simulator."""
-    dut, benches = RequesterBuffers(config), []
-
-    async def live(ctx):
-        bench = RequesterBench(CellPorts(ctx, dut), config, random.Random(1), **options)
-        benches.append(bench)
-        await _prepare(bench)
-        await body(bench)
-        await bench.drain()
-
-    run_cell(dut, live)
-    return benches[0]
+CONFIGS = {
+    "TINY": TINY, "SINGLE": replace(TINY, block_beats=1, buffer_beats=512, id_width=4),
+    "SMALL": replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024),
+    "BROAD": replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2),
+}
 
 
 class _Traffic:
@@ -137,21 +108,27 @@ class _Traffic:
         self.bench.seen[f"{kind} {way}"] += 1
 
 
-SEEN = ("write OKAY", "read OKAY", "write SLVERR", "write DECERR", "read SLVERR", "read DECERR", "WRITE_ONLY",
-        "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "writes gap", "writes end", "writes outside", "reads end")
-"""Cases that must occur."""
-
 LATE = {"resends": 0.4}
 STALLS = {"source": 0.5, "sink": 0.4, **LATE}
-FAILS = {"fails": 0.03, "resends": 0.2, "sink": 0.7}
+FAILS = {"fails": 0.05, "resends": 0.2, "sink": 0.7}
+SEEN = ("write OKAY", "write SLVERR", "write DECERR", "read OKAY", "read SLVERR", "read DECERR", "WRITE_ONLY",
+        "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "writes gap", "writes end", "writes outside", "writes unknown",
+        "reads end", "reads outside", "reads unknown", "sent again", "retired while offered", "failed write",
+        "failed burst", "failed read", "stalled")
+"""Cases that must occur."""
+
+_total = Counter()
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("name", ["TINY", "BROAD", pytest.param("SMALL", marks=pytest.mark.long)])
-def test_random(simulate, name, soak):
+@pytest.mark.parametrize(("name", "bursts"), [
+    ("TINY", 80), ("BROAD", 150), pytest.param("SMALL", 200, marks=pytest.mark.long),
+    pytest.param("SINGLE", 200, marks=pytest.mark.long)])
+def test_random(simulate, name, bursts, soak):
     """Random bursts: all lanes, empty beats, refused ones, stalls on every stream."""
-    simulate(RequesterBuffers(CONFIGS[name]), testcase="random_traffic", name=f"requester_buffers_{name.lower()}",
-             env={"RDMA_CONFIG": name, "RDMA_BURSTS": 3000 if soak else 120})
+    simulate(RequesterBuffers(CONFIGS[name]), testcase=["random_traffic", "all_cases_occurred"],
+             name=f"requester_buffers_{name.lower()}",
+             env={"RDMA_CONFIG": name, "RDMA_BURSTS": bursts * (20 if soak else 1)})
 
 
 @cocotb.test()
@@ -163,14 +140,17 @@ async def random_traffic(dut, options):
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
     bench = RequesterBench(LivePorts(dut), CONFIGS[os.environ["RDMA_CONFIG"]], rng, **options)
-    await _prepare(bench)
-    traffic = _Traffic(bench, refused=0.15)
+    await prepare(bench)
+    traffic = _Traffic(bench, refused=0.2)
     while traffic.offered < int(os.environ["RDMA_BURSTS"]):
         traffic.offer()
         for _ in range(rng.choice((0, 1, 1, 10))):
             await bench.step()
     await bench.drain()
-    dut._log.info(f"{bench.cycle} {bench.seen}")
-    seen = (*SEEN, *(("sent again", "retired while offered") if "resends" in options else ()),
-            *(("failed write", "failed burst", "failed read") if "fails" in options else ()))
-    assert not [name for name in seen if not bench.seen[name]]
+    _total.update(bench.seen)
+
+
+@cocotb.test()
+async def all_cases_occurred(dut):
+    dut._log.info(str(_total))
+    assert not [name for name in SEEN if not _total[name]]
