@@ -3,10 +3,10 @@
 
 from dataclasses import dataclass
 
-from hw.common.sizes import is_integer, is_power_of_two
+from hw.common.sizes import PAGE_BYTES, is_integer, is_power_of_two
 
-__all__ = ["ADDR_WIDTH", "BASE", "LENGTH_WIDTH", "PRESETS", "REMOTE_LSB", "REMOTE_OFFSET_WIDTH", "REMOTE_PORT",
-           "REMOTE_WIDTH", "TINY", "WIDE", "RdmaConfig", "remote_memory"]
+__all__ = ["ADDR_WIDTH", "BASE", "LENGTH_WIDTH", "MIN_MTU", "PRESETS", "REMOTE_LSB", "REMOTE_OFFSET_WIDTH",
+           "REMOTE_PORT", "REMOTE_WIDTH", "TINY", "WIDE", "RdmaConfig", "remote_memory"]
 
 ADDR_WIDTH = 64
 
@@ -20,6 +20,9 @@ REMOTE_LSB, REMOTE_WIDTH = 48, 12
 """Lowest bit and bits of the number of a remote memory in such an address; the offset is below."""
 
 REMOTE_OFFSET_WIDTH = REMOTE_LSB
+
+MIN_MTU = 256
+"""Smallest path MTU (IBTA 1.6, 9.3.3.1.5)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,11 @@ class RdmaConfig:
             value = getattr(self, name)
             if not is_power_of_two(value, low, high):
                 raise ValueError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
+        # A burst is stored whole before it is posted.
+        blocks = PAGE_BYTES // MIN_MTU * -(-MIN_MTU // (self.beat_bytes * self.block_beats))
+        if self.blocks < blocks:
+            raise ValueError(f"buffer_beats must be at least {blocks} units of {self.block_beats} beats, so that a "
+                             f"burst fits, not {self.buffer_beats!r}")
 
     @property
     def beat_bytes(self) -> int:
@@ -118,6 +126,11 @@ class RdmaConfig:
     def mtu_beats(self) -> int:
         """Beats of the longest payload that starts at lane 0."""
         return self.max_mtu // self.beat_bytes
+
+    @property
+    def packet_blocks(self) -> int:
+        """Allocation units of the longest packet."""
+        return -(-self.mtu_beats // self.block_beats)
 
     @property
     def mtu_bits(self) -> int:
@@ -147,7 +160,7 @@ class RdmaConfig:
     @property
     def sweep_rows(self) -> int:
         """Rows of the longest table that is initialised after reset."""
-        return max(self.queue_pairs, self.remotes, self.regions)
+        return max(self.queue_pairs, self.remotes, self.regions, self.packets)
 
 
 def remote_memory(number: int, offset: int = 0) -> int:
