@@ -60,7 +60,7 @@ class PacketOrder(wiring.Component):
     When the expected PSN meets executed packets of the selective window, the next steps advance it over them, by up to
     16 each, before any other request.
 
-    A duplicate READ whose key, range or length is wrong, or for which there is no free entry, is dropped.
+    A READ of several packets whose PSNs could include executed packets beyond a gap is invalid. A duplicate READ whose key, range or length is wrong, or for which there is no free entry, is dropped.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class PacketOrder(wiring.Component):
             found.equal.eq(distance == 0), found.near.eq(near),
             found.seen.eq(window.seen & near),
             found.sequence.eq(Mux(now.read | now.begins, ~row.inside, row.inside)),
-            found.total.eq(now.read | now.begins | in_time), found.reads_full.eq(reads == config.reads),
+            found.total.eq(Mux(now.read, ~((row.ahead != 0) & (now.packets >> 1).any()), now.begins | in_time)), found.reads_full.eq(reads == config.reads),
             found.backlog.eq(row.records - head), found.run.eq(window.run), found.last.eq(window.last),
         ]
         return found
