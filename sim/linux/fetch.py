@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU, a kernel for its guest and libraries for its programs, from Debian's packages, unpacked into the build directory.
+"""QEMU, a kernel and libraries for its guest, from Debian's packages, unpacked into the build directory.
 
 apt works in folders of its own there and verifies signatures as always. Nothing is installed, and root is not needed.
 A folder that exists is complete: packages are unpacked beside it, and it gets its name last.

@@ -121,9 +121,9 @@ def test_padding_of_ethernet_is_ignored(seed):
 
 
 def test_every_flipped_bit_is_seen_or_masked(seed):
-    """No flipped bit of a frame behind Ethernet gives another packet, but for the fields that the ICRC leaves out."""
-    packet = _packet(random.Random(seed), opcode=Opcode.WRITE_ONLY_IMM, payload=b"abcdef", vlan=None, identification=0, flags=2,
-                     source_ip=bytes(range(16)), destination_ip=bytes(range(16, 32)))
+    """No flipped bit behind Ethernet gives another packet, but for the fields that the ICRC leaves out."""
+    packet = _packet(random.Random(seed), opcode=Opcode.WRITE_ONLY_IMM, payload=b"abcdef", vlan=None,
+                     identification=0, flags=2, source_ip=bytes(range(16)), destination_ip=bytes(range(16, 32)))
     frame = packet.encode()
     free = {name: 0 for name in ("traffic_class", "flow_label", "hop_limit", "udp_checksum", "fecn", "becn")}
     for bit in range(14 * 8, len(frame) * 8):
