@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both halves of a software queue pair share: its settings, memory regions, and arithmetic of PSNs."""
+"""A software queue pair's settings, memory regions, and arithmetic of PSNs, which both of its halves use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
