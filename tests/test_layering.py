@@ -38,6 +38,7 @@ LAYERS = {
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
     "sim.vfio": {*_HARDWARE, "sim", "sim.ace", "sim.cpp", "sim.pcie", "sim.verilator"},
+    "sim.rdma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.linux", "sim.verilator"},
     "sim.triggers": {*_HARDWARE, "sim.cpp", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},

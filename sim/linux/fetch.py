@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU and a kernel for its guest, from Debian's packages, unpacked into the build directory.
+"""QEMU, a kernel and libraries for its guest, from Debian's packages, unpacked into the build directory.
 
 apt works in folders of its own there and verifies signatures as always. Nothing is installed, and root is not needed.
 A folder that exists is complete: packages are unpacked beside it, and it gets its name last.
@@ -17,8 +17,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from hw.errors import UserError
+from sim.verilator.store import digest
 
-__all__ = ["KERNEL_PACKAGE", "OLDEST_QEMU", "Apt", "FetchFailed", "Packages", "fetch"]
+__all__ = ["KERNEL_PACKAGE", "OLDEST_QEMU", "Apt", "FetchFailed", "Packages", "fetch", "fetch_libraries"]
 
 OLDEST_QEMU = "1:10.1"
 """Debian version of the first QEMU with ``vfio-user-pci``."""
@@ -191,18 +192,7 @@ def fetch(root: Path, *, kernel: str | None = None, suite: str | None = None, mi
     with FileLock(root / ".lock"):
         if packages.qemu.is_dir() and packages.kernel.is_dir():
             return packages
-        _require_tools()
-        mirror = mirror or os.environ.get("DMACE_DEBIAN_MIRROR") or _mirror()
-        keyring = next((Path(path) for path in _KEYRINGS if Path(path).is_file()), None)
-        if keyring is None:
-            raise FetchFailed("Debian's packages cannot be verified: this machine has no debian-archive-keyring.")
-
-        def apt(name: str) -> Apt:
-            made = Apt(root / "apt" / name, mirror, name, keyring)
-            say(f"reading the index of Debian {name}")
-            made.update()
-            return made
-
+        apt = _apt(root, mirror, say)
         if not packages.qemu.is_dir():
             source, version = choose(map(apt, QEMU_SUITES))
             say(f"downloading QEMU {version} of Debian {source.suite}")
@@ -216,6 +206,25 @@ def fetch(root: Path, *, kernel: str | None = None, suite: str | None = None, mi
             _unpack(debs, packages.kernel, f"{source.suite} {image} {source.candidate(image)}")
             source.clean()
     return packages
+
+
+def fetch_libraries(root: Path, names: Sequence[str], *, suite: str | None = None, mirror: str | None = None,
+                    say: Say = lambda what: None) -> Path:
+    """Folder in ``root`` with these packages unpacked, without those that they depend on.
+
+    The suite is that of this machine's Debian, whose compiler and C library programs are built with, unless ``suite``
+    names another. Raises :class:`FetchFailed` if the packages cannot be reached.
+    """
+    root = root.resolve()
+    folder = root / "-".join(["libraries", digest(sorted(names)), *([suite] if suite else [])])
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / ".lock"):
+        if not folder.is_dir():
+            source = _apt(root, mirror, say)(suite or codename())
+            say(f"downloading {', '.join(names)} of Debian {source.suite}")
+            _unpack(source.download(names), folder, f"{source.suite} {' '.join(names)}")
+            source.clean()
+    return folder
 
 
 def choose(sources: Iterator[Apt]) -> tuple[Apt, str]:
@@ -243,6 +252,23 @@ def _os_release(release: Path) -> Mapping[str, str]:
     text = release.read_text(encoding="utf-8") if release.is_file() else ""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name: value.strip('"') for name, mark, value in pairs if mark}
+
+
+def _apt(root: Path, mirror: str | None, say: Say) -> Callable[[str], Apt]:
+    """A function from a suite to its :class:`Apt` in ``root`` with an index."""
+    _require_tools()
+    found = mirror or os.environ.get("DMACE_DEBIAN_MIRROR") or _mirror()
+    keyring = next((Path(path) for path in _KEYRINGS if Path(path).is_file()), None)
+    if keyring is None:
+        raise FetchFailed("Debian's packages cannot be verified: this machine has no debian-archive-keyring.")
+
+    def apt(suite: str) -> Apt:
+        made = Apt(root / "apt" / suite, found, suite, keyring)
+        say(f"reading the index of Debian {suite}")
+        made.update()
+        return made
+
+    return apt
 
 
 def _require_tools() -> None:
