@@ -18,7 +18,7 @@ CRC_WIDTH = 32
 _ONES = (1 << CRC_WIDTH) - 1
 
 _POLYNOMIAL = 0xEDB8_8320
-"""Of IEEE 802.3, reflected: the coefficient of x ** 31 is bit 0."""
+"""That of IEEE 802.3, reflected: the coefficient of x ** 31 is bit 0."""
 
 _COMMON = 4
 """Maximum bits of a shared sum: a LUT4."""

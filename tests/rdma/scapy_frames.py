@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of RoCEv2 by Scapy, an independent implementation: bytes of described packets, and the reverse."""
 
-import random
 import struct
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
@@ -99,8 +98,9 @@ def frame(packet, peer, *, to_peer, qpn=None, station=STATION, change=None):
 def random_peer(rng, **fields):
     ipv6 = rng.getrandbits(1)
     return replace(Peer(
-        peer_mac=rng.getrandbits(48) & ~(1 << 40), peer_ip=rng.getrandbits(128) if ipv6 else MAPPED | rng.getrandbits(32),
-        ipv6=ipv6, vlan=rng.getrandbits(1), vlan_tag=rng.getrandbits(16), udp_port=rng.getrandbits(16),
+        peer_mac=rng.getrandbits(48) & ~(1 << 40),
+        peer_ip=rng.getrandbits(128) if ipv6 else MAPPED | rng.getrandbits(32), ipv6=ipv6,
+        vlan=rng.getrandbits(1), vlan_tag=rng.getrandbits(16), udp_port=rng.getrandbits(16),
         traffic_class=rng.getrandbits(8), hop_limit=rng.getrandbits(8), peer_qpn=rng.getrandbits(24)), **fields)
 
 

@@ -168,8 +168,8 @@ class FrameBuilder(wiring.Component):
         m.d.comb += [
             icrc.i.eq(built), icrc.valid.eq(built_valid),
             frames.i.payload.eq(icrc.o), frames.i.valid.eq(icrc.o_valid),
-            self.o.tdata.eq(beat.data), self.o.tlast.eq(beat.last), self.o.tuser.eq(0), self.o.tvalid.eq(frames.o.valid),
-            frames.o.ready.eq(self.o.tready),
+            self.o.tdata.eq(beat.data), self.o.tlast.eq(beat.last), self.o.tuser.eq(0),
+            self.o.tvalid.eq(frames.o.valid), frames.o.ready.eq(self.o.tready),
             self.o.tkeep.eq(Cat(Cat(full[word].replicate(2), (full[word + 1] if word + 1 < words else ~beat.last)
                                     .replicate(2)) for word in range(words))),
         ]

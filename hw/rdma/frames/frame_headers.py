@@ -29,7 +29,7 @@ from .peer_table import IPV4_FLAGS, IPV4_VERSION, PROTOCOL_UDP, folded
 __all__ = ["HeaderVector", "header_fields", "headers", "merged"]
 
 MIGRATED = 1
-"""The two upper bits of BTH's second byte: no solicited event; MigReq, which is set where paths do not migrate."""
+"""The two upper bits of BTH's second byte: no solicited event; migration request, set where paths do not migrate."""
 
 BECN = 0x40
 """Bit of BTH's fifth byte in a CNP."""

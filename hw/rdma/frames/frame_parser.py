@@ -185,9 +185,10 @@ class FrameParser(wiring.Component):
                 used[lane], byte | Cat((ones[lane] | nibbles[lane]).replicate(4), ones[lane].replicate(4)), 0))
 
         checked = data.StructLayout({
-            "data": config.data_width, "covered": config.data_width, "number": len(beat.number), "last_lane":
-            config.lane_bits, "first": 1, "last": 1, "bad": 1, "ipv6": 1, "inside": 1, "icrc_word": config.lane_bits - 2,
-            "reaches_udp": 1, "whole": 1, "aligned": 1, "same": 1, "ip": 1, "body": signed(18)})
+            "data": config.data_width, "covered": config.data_width, "number": len(beat.number),
+            "last_lane": config.lane_bits, "first": 1, "last": 1, "bad": 1, "ipv6": 1, "inside": 1,
+            "icrc_word": config.lane_bits - 2, "reaches_udp": 1, "whole": 1, "aligned": 1, "same": 1, "ip": 1,
+            "body": signed(18)})
         self._checked, self._valid = Signal(checked, reset_less=True), Signal()
         self._fields = Signal(fields_layout(), reset_less=True)
         position, udp_length = Cat(beat.last_lane, beat.number), Signal(signed(18), name="udp_length")
@@ -202,7 +203,8 @@ class FrameParser(wiring.Component):
             out.icrc_word.eq(finish_lane[2:]), out.reaches_udp.eq(position >= least),
             out.whole.eq((position >= beat.finish) & beat.length_known), out.aligned.eq(beat.length[:2] == 0),
             out.same.eq(fields.udp_length == udp_length),
-            out.body.eq(beat.length - (Mux(beat.ipv6, 0, IPV4_BYTES) + 4 * BARE_HEADERS) - Cat(C(0, 2), fields.extension)),
+            out.body.eq(beat.length - (Mux(beat.ipv6, 0, IPV4_BYTES) + 4 * BARE_HEADERS)
+                        - Cat(C(0, 2), fields.extension)),
         ]
 
     def _mask(self, m, beat, ipv6, vlan, ones, nibbles, zeros):
@@ -245,7 +247,7 @@ class FrameParser(wiring.Component):
         m.d.sync += [self.counts.passed.eq(ends & other.fits), self.counts.lost.eq(ends & ~other.fits)]
 
     def _move_payload(self, m):
-        """Cycle 2: payload from this beat and the one before. The last beat of payload follows the frame's last beat."""
+        """Cycle 2: payload from this beat and the one before. Its last beat follows the frame's last beat."""
         config, beat, fields, words = self.config, self._checked, self._fields, self.config.lane_bits - 2
         before, row, split = Signal(config.data_width, reset_less=True), Signal(config.data_width), Signal(
             config.beat_bytes)
@@ -295,8 +297,8 @@ class FrameParser(wiring.Component):
         m.d.comb += total.eq(Mux(later.first, 0, shifted(m, register, config.data_width)) ^ summand)
         with m.If(later_valid & later.inside):
             m.d.sync += register.eq(total)
-        expected, end, ours, right, bad = (Signal(CRC_WIDTH, reset_less=True), Signal(), *(
-            Signal(name=name) for name in ("ours", "right", "bad")))
+        expected = Signal(CRC_WIDTH, reset_less=True)
+        end, ours, right, bad = (Signal(name=name) for name in ("end", "ours", "right", "bad"))
         with m.Switch(later.icrc_word):
             for word in range(config.beat_bytes // 4):
                 with m.Case(word):

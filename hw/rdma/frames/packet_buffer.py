@@ -58,7 +58,8 @@ class PacketBuffer(wiring.Component):
         m.submodules.headers = headers = Queue(
             receive_header_layout(self.config), depth=packet_depth(self.config), empty_bypass=True)
         m.submodules.rows = rows = make_storage(row, depth, None)
-        # Pointers modulo twice the depth: after the last beat, after the last kept one, the next to be read, to be taken.
+        # Pointers modulo twice the depth: after the last beat; after the last kept one; the next to be read; to be
+        # taken.
         written, kept, reading, taken = (Signal(range(2 * depth), name=name) for name in (
             "written", "kept", "reading", "taken"))
         after, full, lost, store = Signal.like(written), Signal(), Signal(), Signal()

@@ -68,7 +68,8 @@ class PeerTable(wiring.Component):
         m = Module()
         depth = self.config.queue_pairs
         m.submodules.shapes = shapes = Table(2, depth=depth, reads=1, init=None)
-        m.submodules.rows = rows = memory.Memory(shape=peer_layout(), depth=depth, init=[], attrs=ram_of(depth) | NO_COLLISION)
+        m.submodules.rows = rows = memory.Memory(
+            shape=peer_layout(), depth=depth, init=[], attrs=ram_of(depth) | NO_COLLISION)
         entry, opens = self.connections.entry, self.connections.valid & self.connections.entry.open
         m.d.comb += [
             shapes.write.en.eq(opens), shapes.write.addr.eq(self.connections.qp),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Received packets by queue pair: requests to the responder, responses to the requester, CNPs to its rate limiter.
 
-FrameParser -> ReceiveDispatch -> Responder, RequesterTransport.
+FrameParser -> ReceiveDispatch -> responder; requester's transport.
 
 ::
 
@@ -28,8 +28,8 @@ _RETURNS = (Opcode.READ_FIRST, Opcode.READ_MIDDLE, Opcode.READ_LAST, Opcode.READ
 
 
 class DispatchCounts(wiring.Signature):
-    """Event strobes of ReceiveDispatch, from registers: a packet was dropped, because its queue pair is not open; because
-    its sender is not the peer."""
+    """Event strobes of ReceiveDispatch, from registers: a packet was dropped, because its queue pair is not open;
+    because its sender is not the peer."""
 
     def __init__(self) -> None:
         super().__init__({"unknown": Out(1), "wrong_source": Out(1)})

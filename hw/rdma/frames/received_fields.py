@@ -76,8 +76,8 @@ def fields_layout():
     """
     return data.StructLayout({
         "mine": 1, "routed": 1, "aimed": 1, "header_words": 5, "extension": 3, "udp_length": 16, "sound": 1, "bare": 1,
-        "pad": 2, "sums": data.ArrayLayout(17, 5), "source": 128, "ce": 1, "qpn": 24, "opcode": 8, "ackreq": 1, "psn": 24,
-        "va": 64, "rkey": 32, "dma_length": 32, "imm": 32, "syndrome": 8, "msn": 24})
+        "pad": 2, "sums": data.ArrayLayout(17, 5), "source": 128, "ce": 1, "qpn": 24, "opcode": 8, "ackreq": 1,
+        "psn": 24, "va": 64, "rkey": 32, "dma_length": 32, "imm": 32, "syndrome": 8, "msn": 24})
 
 
 class FrameFields:
@@ -91,7 +91,7 @@ class FrameFields:
         Its kind.
     """
 
-    def __init__(self, window, *, ipv6, vlan):
+    def __init__(self, window: Value, *, ipv6: Value, vlan: Value) -> None:
         self.window, self.ipv6, self.vlan = window, ipv6, vlan
 
     def in_ip(self, at, count):

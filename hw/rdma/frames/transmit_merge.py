@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requester's and the responder's packets in one stream.
 
-RequesterBuffers, Responder -> TransmitMerge -> FrameBuilder.  Latency: 1 cycle.  Throughput: one beat per cycle.
+Requester's buffers, responder -> TransmitMerge -> FrameBuilder.  Latency: 1 cycle.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
