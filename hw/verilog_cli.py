@@ -50,16 +50,17 @@ def _ace(preset: str) -> "_Design":
         "dmace_ace.h": c_header(config), "dmace.h": dma_header(DMA_PRESETS[preset])}
 
 
-def _endpoint(preset: str) -> "_Design":
-    """Both on one memory port, with all registers in one map."""
+def _endpoint(preset: str, *, rdma: bool = False) -> "_Design":
+    """Both on one memory port, with all registers in one map; on request with a RoCEv2 unit."""
     from hw.ace.header import c_header as ace_header
     from hw.dma_engine.header import c_header as dma_header
     from hw.endpoint.config import PRESETS
     from hw.endpoint.engine import Endpoint
     from hw.endpoint.header import c_header
     from hw.endpoint.registers import whole_map
+    from hw.rdma.config import PRESETS as RDMA_PRESETS
 
-    config = PRESETS[preset]
+    config = PRESETS[preset].with_rdma(RDMA_PRESETS[preset]) if rdma else PRESETS[preset]
     return whole_map(config), Endpoint(config), {
         "dmace_endpoint.h": c_header(config), "dmace_ace.h": ace_header(config.ace),
         "dmace.h": dma_header(config.dma)}
@@ -99,6 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="folder to write to (default: DESIGN-CONFIG)")
     parser.add_argument("--two-clocks", action="store_true",
                         help="for card: a clock and a reset of its own for the endpoint")
+    parser.add_argument("--rdma", action="store_true", help="for endpoint: with a RoCEv2 unit and its Ethernet port")
     parser.add_argument("--no-assertions", action="store_true",
                         help="omit the assertions, for tools that read only Verilog-2001")
 
@@ -106,26 +108,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.two_clocks and args.design != "card":
         raise UserError(f"--two-clocks is an option of card, not of {args.design}.")
+    if args.rdma and args.design != "endpoint":
+        raise UserError(f"--rdma is an option of endpoint, not of {args.design}.")
     if args.config not in _PRESETS and args.design != "card":
         raise UserError(f"--config {args.config} is a preset of card; {args.design} has {', '.join(_PRESETS)}.")
     folder = args.output or Path(f"{args.design}-{args.config}")
     if args.config in ("wide", "card"):
         print(f"Making the Verilog of {args.design}, {args.config}: up to a minute.", file=sys.stderr)
     for path in write(args.design, args.config, folder, assertions=not args.no_assertions,
-                      two_clocks=args.two_clocks):
+                      two_clocks=args.two_clocks, rdma=args.rdma):
         print(path)
     return 0
 
 
-def write(design: str, preset: str, folder: Path, *, assertions: bool = True, two_clocks: bool = False) -> list[Path]:
-    """Write a design of ``preset`` to ``folder`` and return the paths. Only a card may have two clocks."""
+def write(design: str, preset: str, folder: Path, *, assertions: bool = True, two_clocks: bool = False,
+          rdma: bool = False) -> list[Path]:
+    """Write a design of ``preset`` to ``folder`` and return the paths. Only a card may have two clocks, and only an
+    endpoint a RoCEv2 unit."""
     from hw import emit
     from hw.regs import to_json, to_markdown, to_systemrdl
 
     # First: the Verilog takes long.
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    registers, engine, headers = _card(preset, two_clocks=True) if two_clocks else _DESIGNS[design](preset)
+    registers, engine, headers = (_card(preset, two_clocks=True) if two_clocks
+                                  else _endpoint(preset, rdma=True) if rdma else _DESIGNS[design](preset))
     text = emit.verilog(engine, name=design, assertions=assertions)
     files = {
         f"{design}.v": text,

@@ -19,6 +19,8 @@ from hw.dma_engine import queue_settings_page  # noqa: E402
 from hw.dma_engine import registers as dma_registers  # noqa: E402
 from hw.endpoint import config as endpoint_config  # noqa: E402
 from hw.endpoint import registers as endpoint_registers  # noqa: E402
+from hw.rdma import config as rdma_config  # noqa: E402
+from hw.rdma import registers as rdma_registers  # noqa: E402
 from hw.regs import to_markdown  # noqa: E402
 
 HEAD = "<!-- Written by scripts/generate_docs.py for the preset `base`; do not edit. -->\n\n"
@@ -31,6 +33,7 @@ def pages() -> dict[str, str]:
         "dma_engine_queue_settings.md": HEAD + queue_settings_page.page(dma_config.BASE),
         "ace_registers.md": HEAD + to_markdown(ace_registers.register_map(ace_config.BASE)),
         "endpoint_registers.md": HEAD + to_markdown(endpoint_registers.register_map(endpoint_config.BASE)),
+        "rdma_registers.md": HEAD + to_markdown(rdma_registers.register_map(rdma_config.BASE)),
         "ace_words.md": HEAD + words_page.page(ace_config.BASE),
         "area.md": page(_figures("area")) + section(_figures("area_ace")),
     }

@@ -8,14 +8,15 @@ import pytest
 from hw.ace import config as ace
 from hw.dma_engine import config as dma
 from hw.endpoint import config as endpoint
+from hw.rdma import config as rdma
 
-CONFIGS = {"dma": dma.BASE, "ace": ace.BASE, "endpoint": endpoint.BASE}
+CONFIGS = {"dma": dma.BASE, "ace": ace.BASE, "endpoint": endpoint.BASE, "rdma": rdma.BASE}
 
 SIZES = [(name, field.name) for name, config in CONFIGS.items() for field in fields(config) if field.type is int]
 
 
 def test_there_are_sizes():
-    assert len(SIZES) == 15 + 18 + 3
+    assert len(SIZES) == 15 + 18 + 3 + 15
 
 
 @pytest.mark.parametrize("name, size", SIZES)
@@ -28,7 +29,7 @@ def test_a_size_is_an_integer(name, size):
     assert getattr(replace(config, **{size: good}), size) == good
 
 
-@pytest.mark.parametrize("name", ["dma", "ace"])
+@pytest.mark.parametrize("name", ["dma", "ace", "rdma"])
 def test_a_choice_is_a_bool(name):
     config = CONFIGS[name]
     for choice in [field.name for field in fields(config) if field.type is bool]:

@@ -11,8 +11,8 @@ from dmace.drivers.registers import Lock
 from dmace.drivers.triggers import TriggerDriver
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import NativeWord
-from hw.endpoint.config import MANAGERS, EndpointConfig
-from hw.endpoint.registers import COUNTERS, WINDOWS, register_map
+from hw.endpoint.config import EndpointConfig
+from hw.endpoint.registers import WINDOWS, counters, register_map
 
 __all__ = ["EndpointDriver", "Window"]
 
@@ -68,9 +68,8 @@ class EndpointDriver(TriggerDriver):
     async def share_memory(self, *, read: dict[str, int] | None = None, write: dict[str, int] | None = None,
                            window: int = 0) -> None:
         """Set weights, manager -> weight (1 where none is given), and the beats that may be in flight of reads."""
-        readers = [field.name for field in self.map["READ_WEIGHT"].fields]
-        await self.write("READ_WEIGHT", **dict.fromkeys(readers, 1) | (read or {}))
-        await self.write("WRITE_WEIGHT", **dict.fromkeys(MANAGERS, 1) | (write or {}))
+        await self.write("READ_WEIGHT", **dict.fromkeys(self.config.readers, 1) | (read or {}))
+        await self.write("WRITE_WEIGHT", **dict.fromkeys(self.config.managers, 1) | (write or {}))
         await self.write("READ_WINDOW", beats=window)
 
     async def define_export(self, number: int, *, base: int, length: int, ports: Iterable[int], valid: bool = True,
@@ -103,4 +102,4 @@ class EndpointDriver(TriggerDriver):
 
     async def counters(self) -> dict[str, int]:
         """All free-running counters, name -> value."""
-        return {name.lower(): (await self.read(f"COUNT_{name}"))["value"] for name, _ in COUNTERS}
+        return {name.lower(): (await self.read(f"COUNT_{name}"))["value"] for name, _ in counters(self.config)}

@@ -187,7 +187,7 @@ class RdmaDriver(RegisterDriver):
         peer = ipaddress.ip_address(connection.peer_ip)
         base, records = connection.ring or (0, 1)
         values = {name: int(getattr(connection, name)) for names in STAGED.values() for name in names
-                  if hasattr(connection, name) and name not in ("mtu", "max_reads", "ring")}
+                  if hasattr(connection, name) and name not in ("mtu", "max_reads", "ring", "vlan")}
         values |= {
             "mtu": connection.mtu.bit_length() - 9, "max_reads": connection.max_reads - 1,
             "ipv6": int(peer.version == 6), "vlan": int(connection.vlan is not None),

@@ -5,14 +5,18 @@ from dataclasses import dataclass, replace
 
 from hw.ace import config as ace
 from hw.dma_engine import config as dma
+from hw.rdma.config import RdmaConfig
 from hw.triggers.config import TriggerConfig
 
 __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "EndpointConfig", "remote_address"]
 
 ADDR_WIDTH = 64
 
-MANAGERS = ("dma", "ace", "put")
-"""Managers of the memory port; a manager's number is the prefix of its IDs on ``m_axi``."""
+MANAGERS = ("dma", "ace", "put", "rdma")
+"""Managers of the memory port; a manager's number is the prefix of its IDs on ``m_axi``. The last one is optional."""
+
+READERS = ("dma", "ace", "rdma")
+"""Those that read."""
 
 MANAGER_BITS = (len(MANAGERS) - 1).bit_length()
 
@@ -41,6 +45,9 @@ class EndpointConfig:
         Choose the number of the DMA engine's segments that are sent within one round trip.
     trigger_blocks : int
         Blocks of 64 trigger counters; power of two, 2 to 8. As many as tenants that use triggers.
+    rdma : RdmaConfig or None
+        RoCEv2 unit with an Ethernet port; its data width is that of the engines, and its IDs have ``source_id_width``
+        bits.
     """
 
     dma: dma.DmaConfig
@@ -48,6 +55,7 @@ class EndpointConfig:
     exports: int = 16
     puts: int = 64
     trigger_blocks: int = 4
+    rdma: RdmaConfig | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.dma, dma.DmaConfig) or not isinstance(self.ace, ace.AceConfig):
@@ -66,6 +74,14 @@ class EndpointConfig:
             if type(value) is not int or not 2 <= value <= high or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two from 2 to {high}, not {value!r}")
         _ = self.triggers   # refuses sizes out of range
+        if self.rdma is None:
+            return
+        if not isinstance(self.rdma, RdmaConfig):
+            raise TypeError(f"rdma must be an RdmaConfig or None, not {self.rdma!r}")
+        for name, value in (("data_width", self.data_width), ("id_width", self.source_id_width)):
+            if getattr(self.rdma, name) != value:
+                raise ValueError(f"{name} of the RoCEv2 unit must be {value}, as in the other engines, "
+                                 f"not {getattr(self.rdma, name)}")
 
     @property
     def triggers(self) -> TriggerConfig:
@@ -97,6 +113,20 @@ class EndpointConfig:
     @property
     def ports(self) -> int:
         return self.ace.ports
+
+    @property
+    def managers(self) -> tuple[str, ...]:
+        """Managers of the memory port, by number."""
+        return MANAGERS if self.rdma else MANAGERS[:-1]
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Those of them that read."""
+        return READERS if self.rdma else READERS[:-1]
+
+    def with_rdma(self, sizes: RdmaConfig) -> "EndpointConfig":
+        """This configuration with a RoCEv2 unit of these sizes, whose widths become those of the endpoint."""
+        return replace(self, rdma=replace(sizes, data_width=self.data_width, id_width=self.source_id_width))
 
     @property
     def source_id_width(self) -> int:

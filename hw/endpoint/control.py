@@ -13,11 +13,11 @@ from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 from hw.triggers.ports import TriggerSettings, TriggerStatus
 
-from .config import MANAGERS, EndpointConfig
+from .config import EndpointConfig
 from .memory_port import MemoryCounts, MemorySettings
 from .put_receiver import ExportWrite
 from .puts import PutCounts
-from .registers import COUNTERS, register_map
+from .registers import counters, register_map
 
 __all__ = ["EndpointControl"]
 
@@ -36,20 +36,20 @@ class EndpointControl(wiring.Component):
     memory_counts : ``In(MemoryCounts)``, put_counts : ``In(PutCounts)``
         Counters to increment in this cycle.
     triggers : ``Out(TriggerSettings)``, trigger_status : ``In(TriggerStatus)``
-    dma_irq, ace_irq : ``In(1)``
-        Interrupt levels of the two engines.
+    irqs : ``In``
+        Interrupt levels of the DMA engine, of the accelerator, and of the RoCEv2 unit if there is one.
     irq : ``Out(1)``
-        Registered: interrupt of either engine or of the endpoint's own registers.
+        Registered: interrupt of any engine or of the endpoint's own registers.
     """
 
     def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
-            "settings": Out(MemorySettings()), "exports": Out(ExportWrite(config)),
-            "memory_counts": In(MemoryCounts()), "put_counts": In(PutCounts()),
+            "settings": Out(MemorySettings(config)), "exports": Out(ExportWrite(config)),
+            "memory_counts": In(MemoryCounts(config)), "put_counts": In(PutCounts()),
             "triggers": Out(TriggerSettings(config.triggers)), "trigger_status": In(TriggerStatus(config.triggers)),
-            "dma_irq": In(1), "ace_irq": In(1), "irq": Out(1),
+            "irqs": In(1).array(3 if config.rdma else 2), "irq": Out(1),
         })
 
     def elaborate(self, platform):
@@ -58,9 +58,9 @@ class EndpointControl(wiring.Component):
         connect(m, flipped(self.bus), bank.bus)
         settings, exports, own = self.settings, self.exports, Signal()
         m.d.comb += [weight.eq(getattr(bank.read_weight, name))
-                     for weight, name in zip(settings.read_weight, MANAGERS, strict=False)]
+                     for weight, name in zip(settings.read_weight, self.config.readers, strict=True)]
         m.d.comb += [weight.eq(getattr(bank.write_weight, name))
-                     for weight, name in zip(settings.write_weight, MANAGERS, strict=True)]
+                     for weight, name in zip(settings.write_weight, self.config.managers, strict=True)]
         m.d.comb += [
             settings.window.eq(bank.read_window.beats),
             exports.valid.eq(bank.export_commit.written_stb), exports.span.eq(bank.export_commit.export),
@@ -77,17 +77,17 @@ class EndpointControl(wiring.Component):
             own.eq((bank.irq_status.register & bank.irq_enable.register)
                    | (bank.irq_status.trigger & bank.irq_enable.trigger)),
         ]
-        m.d.sync += self.irq.eq(self.dma_irq | self.ace_irq | own)
+        m.d.sync += self.irq.eq(Cat(self.irqs).any() | own)
         memory, sender, receiver = self.memory_counts, self.put_counts.sender, self.put_counts.receiver
         increments = {
-            **{f"{name}_read_beats": one for name, one in zip(MANAGERS, memory.read, strict=False)},
-            **{f"{name}_write_beats": one for name, one in zip(MANAGERS, memory.written, strict=True)},
+            **{f"{name}_read_beats": one for name, one in zip(self.config.readers, memory.read, strict=True)},
+            **{f"{name}_write_beats": one for name, one in zip(self.config.managers, memory.written, strict=True)},
             "put_packets_sent": sender.sent, "put_packets_taken": receiver.taken,
             "put_packets_refused": receiver.refused, "put_unexpected": receiver.unexpected,
             "trigger_ticks": self.trigger_status.counts.ticked, "trigger_firings": self.trigger_status.counts.fired,
             "trigger_refused": self.trigger_status.counts.refused,
         }
-        for name in (name.lower() for name, _ in COUNTERS):
+        for name in (name.lower() for name, _ in counters(self.config)):
             counter = Signal(32, name=f"count_{name}")
             m.d.comb += getattr(bank, f"count_{name}").value.eq(counter)
             m.d.sync += counter.eq(counter + increments[name])

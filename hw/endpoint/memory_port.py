@@ -12,14 +12,11 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Burst
 from hw.stream import RoundRobin, Skid, selected
 
-from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH, EndpointConfig
+from .config import ADDR_WIDTH, MANAGER_BITS, WEIGHT_WIDTH, EndpointConfig
 from .layouts import read_beat_layout, read_layout, response_layout, write_layout
 from .manager_shares import ManagerShares
 
-__all__ = ["READERS", "MemoryCounts", "MemoryPort", "MemorySettings"]
-
-READERS = 2
-"""Number of managers that read; they are the first of ``MANAGERS``."""
+__all__ = ["MemoryCounts", "MemoryPort", "MemorySettings"]
 
 AHEAD = 32
 """Read beats that may be requested in advance of R's maximum of one beat per cycle."""
@@ -32,24 +29,24 @@ class MemorySettings(wiring.Signature):
 
     Members
     -------
-    read_weight : ``Out(WEIGHT_WIDTH).array(READERS)``, write_weight : ``Out(WEIGHT_WIDTH).array(len(MANAGERS))``
+    read_weight : ``Out(WEIGHT_WIDTH).array(len(readers))``, write_weight : ``Out(WEIGHT_WIDTH).array(len(managers))``
         Weights of the managers' shares of the beats on R and on W; 0 counts as 1.
     window : ``Out(WINDOW_WIDTH)``
         Maximum of read beats in flight; 0 for no limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: EndpointConfig) -> None:
         super().__init__({
-            "read_weight": Out(WEIGHT_WIDTH).array(READERS), "write_weight": Out(WEIGHT_WIDTH).array(len(MANAGERS)),
-            "window": Out(WINDOW_WIDTH),
+            "read_weight": Out(WEIGHT_WIDTH).array(len(config.readers)),
+            "write_weight": Out(WEIGHT_WIDTH).array(len(config.managers)), "window": Out(WINDOW_WIDTH),
         })
 
 
 class MemoryCounts(wiring.Signature):
     """Event strobes of the memory port, one per manager: a beat was read or written in the cycle before."""
 
-    def __init__(self) -> None:
-        super().__init__({"read": Out(READERS), "written": Out(len(MANAGERS))})
+    def __init__(self, config: EndpointConfig) -> None:
+        super().__init__({"read": Out(len(config.readers)), "written": Out(len(config.managers))})
 
 
 class MemoryPort(wiring.Component):
@@ -70,10 +67,10 @@ class MemoryPort(wiring.Component):
     -------
     reads : array of ``In(stream.Signature(read_layout))``
     beats : array of ``Out(stream.Signature(read_beat_layout))``
-        Reads of the first READERS managers. They accept every beat: ``beats.ready`` is ignored.
+        Reads of ``config.readers``. They accept every beat: ``beats.ready`` is ignored.
     writes : array of ``In(stream.Signature(write_layout))``
     responses : array of ``Out(stream.Signature(response_layout))``
-        Writes of all managers.
+        Writes of ``config.managers``.
     settings : ``In(MemorySettings)``, counts : ``Out(MemoryCounts)``
     bus : ``Out(AxiSignature)``
         Registered.
@@ -81,13 +78,13 @@ class MemoryPort(wiring.Component):
 
     def __init__(self, config: EndpointConfig) -> None:
         self.config = config
-        managers = len(MANAGERS)
+        readers, managers = len(config.readers), len(config.managers)
         super().__init__({
-            "reads": In(stream.Signature(read_layout(config))).array(READERS),
-            "beats": Out(stream.Signature(read_beat_layout(config))).array(READERS),
+            "reads": In(stream.Signature(read_layout(config))).array(readers),
+            "beats": Out(stream.Signature(read_beat_layout(config))).array(readers),
             "writes": In(stream.Signature(write_layout(config))).array(managers),
             "responses": Out(stream.Signature(response_layout(config))).array(managers),
-            "settings": In(MemorySettings()), "counts": Out(MemoryCounts()),
+            "settings": In(MemorySettings(config)), "counts": Out(MemoryCounts(config)),
             "bus": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                     id_width=config.axi_id_width)),
         })
@@ -104,7 +101,7 @@ class MemoryPort(wiring.Component):
         return m
 
     def _write(self, m):
-        bus, count = self.bus, len(MANAGERS)
+        bus, count = self.bus, len(self.config.managers)
         m.submodules.write_shares = shares = ManagerShares(count)
         m.submodules.write_choice = choice = RoundRobin(count)
         m.submodules.addresses = addresses = Skid(_address_layout(self.config))
@@ -151,8 +148,8 @@ class MemoryPort(wiring.Component):
                 m.d.comb += [output.valid.eq(responses.o.valid), responses.o.ready.eq(output.ready)]
 
     def _issue(self, m):
-        m.submodules.read_shares = shares = ManagerShares(READERS)
-        m.submodules.read_choice = choice = RoundRobin(READERS)
+        m.submodules.read_shares = shares = ManagerShares(len(self.reads))
+        m.submodules.read_choice = choice = RoundRobin(len(self.reads))
         m.submodules.read_addresses = addresses = Skid(_address_layout(self.config))
         chosen = choice.grant_onehot
         taken = selected(read_layout(self.config), chosen, [read.payload for read in self.reads])
@@ -167,7 +164,7 @@ class MemoryPort(wiring.Component):
             *(read.ready.eq(one & free) for read, one in zip(self.reads, chosen, strict=True)),
             *(mine.eq(weight) for mine, weight in zip(shares.weight, self.settings.read_weight, strict=True)),
         ]
-        _copy_address(m, addresses.i.payload, taken, _number(chosen))
+        _copy_address(m, addresses.i.payload, taken, selected(MANAGER_BITS, chosen, self._reading()))
         _drive_address(m, self.bus, "ar", addresses.o)
 
         # An issued burst is counted a cycle later. After a burst of several beats, no other is issued in that cycle.
@@ -188,9 +185,13 @@ class MemoryPort(wiring.Component):
             valid.eq(bus.rvalid), manager.eq(bus.rid[width:]),
             beat.id.eq(bus.rid[:width]), beat.data.eq(bus.rdata), beat.resp.eq(bus.rresp), beat.last.eq(bus.rlast),
         ]
-        for number, beats in enumerate(self.beats):
+        for index, (number, beats) in enumerate(zip(self._reading(), self.beats, strict=True)):
             m.d.comb += [beats.payload.eq(beat), beats.valid.eq(valid & (manager == number)),
-                         self.counts.read[number].eq(beats.valid)]
+                         self.counts.read[index].eq(beats.valid)]
+
+    def _reading(self):
+        """Numbers of the managers that read."""
+        return [C(self.config.managers.index(name), MANAGER_BITS) for name in self.config.readers]
 
 
 def _address_layout(config):

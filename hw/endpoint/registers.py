@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hw.ace.registers import register_map as ace_map
 from hw.dma_engine.registers import register_map as dma_map
+from hw.rdma.registers import register_map as rdma_map
 from hw.regs import (
     Access,
     Field,
@@ -18,9 +19,9 @@ from hw.regs import (
 )
 from hw.triggers.config import COUNTERS_PER_BLOCK, GENERATION_WIDTH, INDEX_WIDTH, THRESHOLD_WIDTH
 
-from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH, EndpointConfig
+from .config import ADDR_WIDTH, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH, EndpointConfig
 
-__all__ = ["COUNTERS", "WINDOWS", "register_map", "whole_map"]
+__all__ = ["WINDOWS", "counters", "register_map", "whole_map"]
 
 ID_VALUE = 0x454E_4450
 """ASCII ``ENDP``."""
@@ -29,12 +30,12 @@ VERSION = 1
 
 _MAP_WIDTH = 12
 
-WINDOWS = {"DMA": 0x0000, "ACE": 0x1000, "ENDPOINT": 0x2000}
-"""Offset of each block's registers."""
+WINDOWS = {"DMA": 0x0000, "ACE": 0x1000, "ENDPOINT": 0x2000, "RDMA": 0x3000}
+"""Offset of each block's registers; the RoCEv2 unit is optional."""
 
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
-COUNTERS = (
+_COUNTERS = (
     ("DMA_READ_BEATS", "Beats read by the DMA engine."),
     ("ACE_READ_BEATS", "Beats read by the accelerator."),
     ("DMA_WRITE_BEATS", "Beats written by the DMA engine to local memory."),
@@ -48,10 +49,19 @@ COUNTERS = (
     ("TRIGGER_FIRINGS", "Firings of trigger counters that were posted."),
     ("TRIGGER_REFUSED", "Ticks, stores of preparation and firings that were refused."),
 )
-"""Name and meaning of each free-running 32-bit counter."""
 
 _LATER_COUNTERS = 4
-"""The last ones, which follow all other registers, so that those keep their addresses."""
+"""The last ones, which follow other registers, so that those keep their addresses."""
+
+_RDMA_COUNTERS = (
+    ("RDMA_READ_BEATS", "Beats read for remote machines."),
+    ("RDMA_WRITE_BEATS", "Beats written by remote machines."),
+)
+
+
+def counters(config: EndpointConfig) -> tuple[tuple[str, str], ...]:
+    """Name and meaning of each free-running 32-bit counter."""
+    return (*_COUNTERS, *(_RDMA_COUNTERS if config.rdma else ()))
 
 
 def _identity(config: EndpointConfig) -> Sequence[Register]:
@@ -76,15 +86,16 @@ def _memory(config: EndpointConfig) -> Sequence[Register]:
                 for name in names]
 
     return (
-        Register("READ_WEIGHT", weights(MANAGERS[:2]), doc="Shares of the beats read."),
-        Register("WRITE_WEIGHT", weights(MANAGERS), doc="Shares of the beats written."),
+        Register("READ_WEIGHT", weights(config.readers), doc="Shares of the beats read."),
+        Register("WRITE_WEIGHT", weights(config.managers), doc="Shares of the beats written."),
         Register("READ_WINDOW", [Field("beats", 16, RW, doc="Maximum of beats in flight; 0 for no limit.")],
                  doc="Limit of reads, for a memory that delivers less than a beat per cycle: its beats per cycle times "
                      "its latency, plus a margin."),
     )
 
 
-_MANAGERS = {"dma": "the DMA engine", "ace": "the accelerator", "put": "neighbours' puts"}
+_MANAGERS = {"dma": "the DMA engine", "ace": "the accelerator", "put": "neighbours' puts",
+             "rdma": "remote machines"}
 
 
 def _exports(config: EndpointConfig) -> Sequence[Register]:
@@ -159,18 +170,22 @@ def _interrupts() -> Sequence[Register]:
 
 def register_map(config: EndpointConfig) -> RegisterMap:
     """Registers of the endpoint itself."""
-    counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
-                for name, doc in COUNTERS]
+    counts = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
+              for name, doc in counters(config)]
+    early, later = len(_COUNTERS) - _LATER_COUNTERS, len(_COUNTERS)
     return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config),
-                                    *counters[:-_LATER_COUNTERS], *_interrupts(), *refusal_registers(_MAP_WIDTH),
-                                    *counters[-_LATER_COUNTERS:], *_triggers(config)],
+                                    *counts[:early], *_interrupts(), *refusal_registers(_MAP_WIDTH),
+                                    *counts[early:later], *_triggers(config), *counts[later:]],
                        doc="Registers that DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 
 def whole_map(config: EndpointConfig) -> RegisterMap:
     """All registers behind ``s_axil``, with the block's name as the prefix of theirs."""
     parts = {"DMA": dma_map(config.dma), "ACE": ace_map(config.ace), "ENDPOINT": register_map(config)}
+    if config.rdma:
+        parts["RDMA"] = rdma_map(config.rdma)
     return RegisterMap("endpoint_space", [
         replace(register, name=f"{name}_{register.name}", offset=WINDOWS[name] + register.offset)
         for name, part in parts.items() for register in part.registers],
-        doc="DMA engine, collectives accelerator, and shared registers.", addr_width=14)
+        doc=f"DMA engine, collectives accelerator, {'RoCEv2 unit, ' if config.rdma else ''}and shared registers.",
+        addr_width=14)

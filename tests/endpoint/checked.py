@@ -36,9 +36,9 @@ class CheckedMemory(wiring.Component):
 
         super().__init__({
             **{f"m{number}": In(bus(width)) for number, width in enumerate(ID_WIDTHS)},
-            "m_axi": Out(bus(config.axi_id_width)), "settings": In(MemorySettings()),
+            "m_axi": Out(bus(config.axi_id_width)), "settings": In(MemorySettings(config)),
             "exports": In(ExportWrite(config)), "down": In(config.ports), "cut": In(1), "counts": Out(PutCounts()),
-            "memory_counts": Out(MemoryCounts()),
+            "memory_counts": Out(MemoryCounts(config)),
         })
 
     def elaborate(self, platform):

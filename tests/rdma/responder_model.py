@@ -7,7 +7,7 @@ Each request completes before the next one of its queue pair, so that responses 
 
 from dataclasses import dataclass, field
 
-from hw.rdma.ports import Fault
+from hw.rdma.fault import Fault
 from hw.rdma.protocol import ACK, Nak, Opcode, SyndromeKind
 from tests.rdma.responder_bench import Reply, Request
 

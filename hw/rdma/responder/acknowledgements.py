@@ -13,7 +13,8 @@ from hw.common.delay import delayed
 from hw.stream import Queue
 
 from ..config import RdmaConfig
-from ..ports import Fault, MarkSignature
+from ..fault import Fault
+from ..ports import MarkSignature
 from ..protocol import ACK, PSN_WIDTH, Nak, Opcode
 from .layouts import progress_layout, reply_layout
 from .order import nak, reads_width

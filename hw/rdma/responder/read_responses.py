@@ -14,7 +14,8 @@ from hw.stream import Queue
 
 from ..config import RdmaConfig
 from ..layouts import read_beat_layout
-from ..ports import Fault, MarkSignature
+from ..fault import Fault
+from ..ports import MarkSignature
 from ..protocol import ACK, Nak, Opcode
 from .layouts import read_packet_layout, reply_layout
 from .order import nak, reads_width

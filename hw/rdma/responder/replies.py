@@ -13,7 +13,8 @@ from hw.stream import RoundRobin, Skid, selected
 
 from ..config import RdmaConfig
 from ..layouts import transmit_layout
-from ..ports import Fault, FaultSignature, MarkSignature
+from ..fault import Fault
+from ..ports import FaultSignature, MarkSignature
 from .layouts import reply_layout
 
 __all__ = ["Replies"]

@@ -9,7 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...config import RdmaConfig
-from ...ports import Fault
+from ...fault import Fault
 from ...protocol import PSN_WIDTH, Nak, SyndromeKind
 from .layouts import (
     OFFSET_WIDTH,
