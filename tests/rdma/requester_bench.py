@@ -5,25 +5,34 @@ Writes are compared at the peer: a packet is executed when it retires, in the or
 be sent several times, and all copies must be equal.
 """
 
+import os
 import random
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from amaranth.hdl import Value
-from cocotb.triggers import FallingEdge, RisingEdge
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from hw.axi import Resp
 from hw.rdma import layouts
-from hw.rdma.config import remote_memory
+from hw.rdma.config import TINY, remote_memory
 from hw.rdma.protocol import Opcode
 from hw.rdma.requester.buffers import RequesterBuffers
-from tests.harness.cell import run_cell
+from sim.verilator.build import Design
 from tests.harness.fields import Fields
 
-__all__ = ["FAR", "LENGTH", "MTUS", "PAGE", "REMOTES", "Burst", "CellPorts", "LivePorts", "Remote", "RequesterBench",
-           "SparseMemory", "Stored", "pieces", "prepare", "run_buffers"]
+__all__ = ["CONFIGS", "FAR", "LENGTH", "MTUS", "PAGE", "REMOTES", "Burst", "Remote", "RequesterBench", "SparseMemory",
+           "Stored",
+           "live_bench", "pieces", "prepare", "simulate_buffers"]
 
 PAGE = 4096
+
+CONFIGS = {
+    "TINY": TINY, "SINGLE": replace(TINY, block_beats=1, buffer_beats=512, id_width=4),
+    "SMALL": replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024),
+    "BROAD": replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2),
+}
 
 REMOTES = {3: (1, 0x7654_3210_0000), 5: (2, 0x1_0000_0033), 15: (6, 0xFFFF_0000_0000_0000), 0: (7, 123)}
 """Number -> queue pair and virtual address of offset 0."""
@@ -53,12 +62,22 @@ class SparseMemory:
             self.pages[number] = bytearray(self._rng.randbytes(PAGE))
         return self.pages[number]
 
+    def _parts(self, offset, size):
+        """Page, position in it, and size of each part."""
+        end = offset + size
+        while offset < end:
+            part = min(end - offset, PAGE - offset % PAGE)
+            yield self.page(offset // PAGE), offset % PAGE, part
+            offset += part
+
     def read(self, offset, size):
-        return bytes(self.page(at // PAGE)[at % PAGE] for at in range(offset, offset + size))
+        return b"".join(bytes(page[at:at + part]) for page, at, part in self._parts(offset, size))
 
     def write(self, offset, data):
-        for at, byte in enumerate(data, offset):
-            self.page(at // PAGE)[at % PAGE] = byte
+        done = 0
+        for page, at, part in self._parts(offset, len(data)):
+            page[at:at + part] = data[done:done + part]
+            done += part
 
 
 @dataclass
@@ -123,34 +142,7 @@ def pieces(offset, size, mtu, *, from_start):
     return found
 
 
-class CellPorts:
-    """Ports of a component in Amaranth's simulator, by their paths."""
-
-    def __init__(self, ctx, dut):
-        self._ctx, self._dut, self._found = ctx, dut, {}
-
-    def _value(self, path):
-        if path not in self._found:
-            value = self._dut
-            for name in path.split("."):
-                value = getattr(value, name)
-            self._found[path] = Value.cast(value)
-        return self._found[path]
-
-    def get(self, path):
-        return self._ctx.get(self._value(path))
-
-    def set(self, path, value):
-        self._ctx.set(self._value(path), value)
-
-    async def settle(self):
-        """Outputs follow the inputs."""
-
-    async def tick(self):
-        await self._ctx.tick()
-
-
-class LivePorts:
+class _Ports:
     """Ports of a design under cocotb."""
 
     def __init__(self, dut):
@@ -232,7 +224,8 @@ class RequesterBench:
 
     Parameters
     ----------
-    ports : CellPorts or LivePorts
+    dut
+        Under cocotb.
     config : RdmaConfig
     rng : random.Random
     source, sink : float
@@ -245,8 +238,8 @@ class RequesterBench:
         The transport works by itself; else the test calls ``send``, ``give`` and ``retire``.
     """
 
-    def __init__(self, ports, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
-        self.ports, self.config, self.rng = ports, config, rng
+    def __init__(self, dut, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
+        self.ports, self.config, self.rng = _Ports(dut), config, rng
         self.resends, self.fails, self.automatic = resends, fails, automatic
         self.sources = {name: _Source(self, name, source)
                         for name in ("writes", "reads", "send", "returned", "retire")}
@@ -301,22 +294,23 @@ class RequesterBench:
         beat_bytes = self.config.beat_bytes
         first, beats = offset // beat_bytes, (offset + size - 1) // beat_bytes - offset // beat_bytes + 1
         assert burst_id not in self.writes and beats <= 256 and offset // PAGE == (offset + size - 1) // PAGE
-        content, kept = self.rng.randbytes(beats * beat_bytes), []
+        content, kept, data = self.rng.randbytes(beats * beat_bytes), [], b""
         for index in range(beats):
+            low = offset % beat_bytes if index == 0 else 0
+            high = (offset + size - 1) % beat_bytes if index == beats - 1 else beat_bytes - 1
             strobes = 0
-            for lane in range(beat_bytes):
-                at = (first + index) * beat_bytes + lane
-                if offset <= at < offset + size and lead <= index < beats - trail and index != gap:
-                    strobes |= 1 << lane
-                    kept.append((at, content[index * beat_bytes + lane]))
+            if lead <= index < beats - trail and index != gap:
+                strobes = (1 << high + 1) - (1 << low)
+                kept.append((first + index) * beat_bytes + low)
+                data += content[index * beat_bytes + low:index * beat_bytes + high + 1]
             self.sources["writes"].put({
                 "id": burst_id, "addr": remote_memory(remote.number if number is None else number, offset),
                 "len": beats - 1, "data": int.from_bytes(content[index * beat_bytes:][:beat_bytes], "little"),
                 "strb": strobes, "first": index == 0, "last": index == beats - 1}, ("write", burst_id, index))
-        burst = Burst(burst_id, remote, kept[0][0] if kept else offset, resp)
+        burst = Burst(burst_id, remote, kept[0] if kept else offset, resp)
         if resp == Resp.OKAY and kept:
-            burst.data = bytes(byte for _, byte in kept)
-            burst.cuts = pieces(burst.offset, len(kept), self.mtu[remote.qp],
+            burst.data = data
+            burst.cuts = pieces(burst.offset, len(data), self.mtu[remote.qp],
                                 from_start=burst.offset % beat_bytes == 0 and not self.selective[remote.qp])
         self.writes[burst_id] = burst
 
@@ -466,6 +460,7 @@ class RequesterBench:
     def _respond(self, item):
         fields = self.sinks["responses"].fields
         burst = self.writes.pop(fields.unpack(item, "id"))
+        self.times["responses"].append(self.cycle - 1)
         resp = Resp(fields.unpack(item, "resp"))
         if burst.resp == Resp.OKAY and burst.remote.qp in self.failed and resp != Resp.OKAY:
             assert resp == Resp.SLVERR and burst.cuts
@@ -564,16 +559,19 @@ async def prepare(bench):
         await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
 
 
-def run_buffers(config, body, **options):
-    """Run ``body`` on a prepared bench in Amaranth's simulator."""
-    dut, benches = RequesterBuffers(config), []
+async def live_bench(dut, **options):
+    """A prepared bench on a design under cocotb, after a reset; the configuration is named by ``RDMA_CONFIG``."""
+    cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.rst.value = 0
+    rng = random.Random(f"{os.environ['COCOTB_RANDOM_SEED']} {options}")
+    bench = RequesterBench(dut, CONFIGS[os.environ["RDMA_CONFIG"]], rng, **options)
+    await prepare(bench)
+    return bench
 
-    async def live(ctx):
-        bench = RequesterBench(CellPorts(ctx, dut), config, random.Random(1), **options)
-        benches.append(bench)
-        await prepare(bench)
-        await body(bench)
-        await bench.drain()
 
-    run_cell(dut, live)
-    return benches[0]
+def simulate_buffers(simulate, name, testcase, **env):
+    """Run cocotb tests of the calling module on configuration ``name``."""
+    simulate(Design(RequesterBuffers, CONFIGS[name]), testcase=testcase, name=f"requester_buffers_{name.lower()}",
+             env={"RDMA_CONFIG": name, **env})
