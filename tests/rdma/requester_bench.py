@@ -21,12 +21,10 @@ from hw.rdma.protocol import Opcode
 from hw.rdma.requester.buffers import RequesterBuffers
 from sim.verilator.build import Design
 from tests.harness.fields import Fields
+from tests.rdma.remote_memory import PAGE, Remote, SparseMemory, pieces
 
-__all__ = ["CONFIGS", "FAR", "LENGTH", "MTUS", "PAGE", "REMOTES", "Burst", "Remote", "RequesterBench", "SparseMemory",
-           "Stored",
-           "live_bench", "pieces", "prepare", "simulate_buffers"]
-
-PAGE = 4096
+__all__ = ["CONFIGS", "FAR", "LENGTH", "MTUS", "REMOTES", "Burst", "RequesterBench", "Stored", "live_bench", "prepare",
+           "simulate_buffers"]
 
 CONFIGS = {
     "TINY": TINY, "SINGLE": replace(TINY, block_beats=1, buffer_beats=512, id_width=4),
@@ -48,48 +46,6 @@ LAYOUTS = {"writes": layouts.write_layout, "responses": layouts.response_layout,
            "returned": layouts.returned_layout, "retire": layouts.retire_layout, "packets": layouts.transmit_layout}
 
 _HAS_RETH = (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.READ_REQUEST)
-
-
-class SparseMemory:
-    """Memory of any size; a page has random contents until it is written."""
-
-    def __init__(self, rng):
-        self._rng = rng
-        self.pages = {}
-
-    def page(self, number):
-        if number not in self.pages:
-            self.pages[number] = bytearray(self._rng.randbytes(PAGE))
-        return self.pages[number]
-
-    def _parts(self, offset, size):
-        """Page, position in it, and size of each part."""
-        end = offset + size
-        while offset < end:
-            part = min(end - offset, PAGE - offset % PAGE)
-            yield self.page(offset // PAGE), offset % PAGE, part
-            offset += part
-
-    def read(self, offset, size):
-        return b"".join(bytes(page[at:at + part]) for page, at, part in self._parts(offset, size))
-
-    def write(self, offset, data):
-        done = 0
-        for page, at, part in self._parts(offset, len(data)):
-            page[at:at + part] = data[done:done + part]
-            done += part
-
-
-@dataclass
-class Remote:
-    """An entry of the table of remote memories, and the memory."""
-
-    number: int
-    qp: int
-    rkey: int
-    va: int
-    length: int
-    memory: SparseMemory = field(repr=False)
 
 
 @dataclass
@@ -130,16 +86,6 @@ class Stored:
     payload: bytes = field(default=b"", repr=False)
     settled: bool = False
     returned: bool | None = None
-
-
-def pieces(offset, size, mtu, *, from_start):
-    """Offset and size of each packet."""
-    found, end = [], offset + size
-    while offset < end:
-        stop = min(end, offset + mtu if from_start else (offset // mtu + 1) * mtu)
-        found.append((offset, stop - offset))
-        offset = stop
-    return found
 
 
 class _Ports:
@@ -183,7 +129,7 @@ class _Source:
             self._valid = self.offered
 
     def end(self):
-        """What was accepted in this cycle."""
+        """The item that was accepted in this cycle, or None."""
         if self.offered and self.bench.ports.get(f"{self.name}.ready"):
             self.offered = False
             return self.queue.popleft()[1]
@@ -254,6 +200,7 @@ class RequesterBench:
         self.failed = set()                         # queue pairs
         self.messages = {}                          # queue pair -> message in progress at the peer
         self.times = defaultdict(list)
+        self.kinds, self.errors = [], 0             # of posted packets: whether it is a READ; beats with an error
         self._packet = None
 
     def chance(self, probability):
@@ -341,6 +288,7 @@ class RequesterBench:
         self.posted[packet.index] = packet
         self.order[packet.qp].append(packet)
         self.times["posted"].append(self.cycle - 1)
+        self.kinds.append(packet.read)
         if self.automatic and packet.qp not in self.failed:
             self.send(packet)
 
@@ -381,6 +329,8 @@ class RequesterBench:
         self.sources["retire"].put({"index": packet.index, "failed": failed}, ("retire", packet))
         if not packet.read and not failed:
             self._execute(packet)
+        elif not failed:
+            assert packet.qp not in self.messages, "a READ within a message"
         self.seen[f"failed {'READ' if packet.read else 'write'}"] += failed
 
     def _execute(self, packet):
@@ -482,6 +432,7 @@ class RequesterBench:
         elif burst.resp == Resp.OKAY:
             assert burst.remote.qp in self.failed and resp == Resp.SLVERR
             burst.failed = True
+            self.errors += 1
         else:
             assert resp == burst.resp
         burst.done += 1

@@ -8,7 +8,8 @@ import cocotb
 import pytest
 
 from hw.axi import Resp
-from tests.rdma.requester_bench import PAGE, REMOTES, live_bench, simulate_buffers
+from tests.rdma.remote_memory import PAGE
+from tests.rdma.requester_bench import REMOTES, live_bench, simulate_buffers
 
 
 class _Traffic:

@@ -6,7 +6,8 @@ from itertools import pairwise
 import cocotb
 import pytest
 
-from tests.rdma.requester_bench import PAGE, live_bench, simulate_buffers
+from tests.rdma.remote_memory import PAGE
+from tests.rdma.requester_bench import live_bench, simulate_buffers
 
 pytestmark = pytest.mark.rtl
 
