@@ -5,25 +5,32 @@ Writes are compared at the peer: a packet is executed when it retires, in the or
 be sent several times, and all copies must be equal.
 """
 
+import os
 import random
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from amaranth.hdl import Value
-from cocotb.triggers import FallingEdge, RisingEdge
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles
 
-from hw.axi import Resp
 from hw.rdma import layouts
-from hw.rdma.config import remote_memory
-from hw.rdma.protocol import Opcode
+from hw.rdma.config import TINY
 from hw.rdma.requester.buffers import RequesterBuffers
-from tests.harness.cell import run_cell
+from sim.verilator.build import Design
 from tests.harness.fields import Fields
+from tests.rdma.dma_side import DmaSide
+from tests.rdma.remote_memory import PAGE, Remote, SparseMemory
+from tests.rdma.streams import Ports, Sink, Source
+from tests.rdma.transport_side import TransportSide
 
-__all__ = ["FAR", "LENGTH", "MTUS", "PAGE", "REMOTES", "Burst", "CellPorts", "LivePorts", "Remote", "RequesterBench",
-           "SparseMemory", "Stored", "pieces", "prepare", "run_buffers"]
+__all__ = ["CONFIGS", "FAR", "LENGTH", "MTUS", "REMOTES", "RequesterBench", "live_bench", "prepare", "simulate_buffers"]
 
-PAGE = 4096
+CONFIGS = {
+    "TINY": TINY, "SINGLE": replace(TINY, block_beats=1, buffer_beats=512, id_width=4),
+    "SMALL": replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024),
+    "BROAD": replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2),
+}
 
 REMOTES = {3: (1, 0x7654_3210_0000), 5: (2, 0x1_0000_0033), 15: (6, 0xFFFF_0000_0000_0000), 0: (7, 123)}
 """Number -> queue pair and virtual address of offset 0."""
@@ -34,205 +41,14 @@ LENGTH = 16 * PAGE + 1234
 FAR = 0x7FFF_FFFF_F000
 """Length of remote memory 15."""
 
-LAYOUTS = {"writes": layouts.write_layout, "responses": layouts.response_layout, "reads": layouts.read_layout,
-           "beats": layouts.read_beat_layout, "posted": layouts.posted_layout, "send": layouts.send_layout,
-           "returned": layouts.returned_layout, "retire": layouts.retire_layout, "packets": layouts.transmit_layout}
 
-_HAS_RETH = (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.READ_REQUEST)
-
-
-class SparseMemory:
-    """Memory of any size; a page has random contents until it is written."""
-
-    def __init__(self, rng):
-        self._rng = rng
-        self.pages = {}
-
-    def page(self, number):
-        if number not in self.pages:
-            self.pages[number] = bytearray(self._rng.randbytes(PAGE))
-        return self.pages[number]
-
-    def read(self, offset, size):
-        return bytes(self.page(at // PAGE)[at % PAGE] for at in range(offset, offset + size))
-
-    def write(self, offset, data):
-        for at, byte in enumerate(data, offset):
-            self.page(at // PAGE)[at % PAGE] = byte
-
-
-@dataclass
-class Remote:
-    """An entry of the table of remote memories, and the memory."""
-
-    number: int
-    qp: int
-    rkey: int
-    va: int
-    length: int
-    memory: SparseMemory = field(repr=False)
-
-
-@dataclass
-class Burst:
-    """A burst, the bytes that it must move, and the ones that it did.
-
-    ``data``: bytes of the peer's memory from ``offset``, for a write; ``expects``: beats of a read.
-    """
-
-    id: int
-    remote: Remote
-    offset: int
-    resp: Resp
-    data: bytes = field(default=b"", repr=False)
-    cuts: list = field(default_factory=list)
-    done: int = 0
-    failed: bool = False
-    beats: int = 0
-
-
-@dataclass
-class Stored:
-    """A posted packet.
-
-    ``pending``: sends that were not accepted yet. ``copies``: complete packets seen on the line. ``returned``: whether
-    all beats of a READ's response were accepted; None before the first.
-    """
-
-    index: int
-    qp: int
-    read: bool
-    alone: bool
-    length: int
-    cost: int
-    pending: int = 0
-    copies: int = 0
-    header: dict = field(default_factory=dict)
-    payload: bytes = field(default=b"", repr=False)
-    settled: bool = False
-    returned: bool | None = None
-
-
-def pieces(offset, size, mtu, *, from_start):
-    """Offset and size of each packet."""
-    found, end = [], offset + size
-    while offset < end:
-        stop = min(end, offset + mtu if from_start else (offset // mtu + 1) * mtu)
-        found.append((offset, stop - offset))
-        offset = stop
-    return found
-
-
-class CellPorts:
-    """Ports of a component in Amaranth's simulator, by their paths."""
-
-    def __init__(self, ctx, dut):
-        self._ctx, self._dut, self._found = ctx, dut, {}
-
-    def _value(self, path):
-        if path not in self._found:
-            value = self._dut
-            for name in path.split("."):
-                value = getattr(value, name)
-            self._found[path] = Value.cast(value)
-        return self._found[path]
-
-    def get(self, path):
-        return self._ctx.get(self._value(path))
-
-    def set(self, path, value):
-        self._ctx.set(self._value(path), value)
-
-    async def settle(self):
-        """Outputs follow the inputs."""
-
-    async def tick(self):
-        await self._ctx.tick()
-
-
-class LivePorts:
-    """Ports of a design under cocotb."""
-
-    def __init__(self, dut):
-        self._dut, self._found = dut, {}
-
-    def _handle(self, path):
-        if path not in self._found:
-            self._found[path] = getattr(self._dut, path.replace(".", "__"))
-        return self._found[path]
-
-    def get(self, path):
-        return int(self._handle(path).value)
-
-    def set(self, path, value):
-        self._handle(path).value = int(value)
-
-    async def settle(self):
-        await FallingEdge(self._dut.clk)
-
-    async def tick(self):
-        await RisingEdge(self._dut.clk)
-
-
-class _Source:
-    """Drives a stream from a queue of payloads."""
-
-    def __init__(self, bench, name, chance):
-        self.bench, self.name, self.chance = bench, name, chance
-        self.fields = Fields(LAYOUTS[name](bench.config))
-        self.queue, self.offered, self._valid = deque(), False, None
-
-    def begin(self):
-        if not self.offered and self.queue and self.bench.chance(self.chance):
-            self.offered = True
-            self.bench.ports.set(f"{self.name}.payload", self.queue[0][0])
-        if self._valid != self.offered:
-            self.bench.ports.set(f"{self.name}.valid", self.offered)
-            self._valid = self.offered
-
-    def end(self):
-        """What was accepted in this cycle."""
-        if self.offered and self.bench.ports.get(f"{self.name}.ready"):
-            self.offered = False
-            return self.queue.popleft()[1]
-        return None
-
-    def put(self, fields, what=None):
-        self.queue.append((self.fields.pack(fields), what))
-
-
-class _Sink:
-    """Accepts a stream; while it stalls, checks that the item stays."""
-
-    def __init__(self, bench, name, chance):
-        self.bench, self.name, self.chance = bench, name, chance
-        self.fields = Fields(LAYOUTS[name](bench.config))
-        self._ready = self._stalled = None
-
-    def begin(self):
-        ready = self.bench.chance(self.chance)
-        if ready != self._ready:
-            self.bench.ports.set(f"{self.name}.ready", ready)
-            self._ready = ready
-
-    def end(self):
-        ports = self.bench.ports
-        valid = ports.get(f"{self.name}.valid")
-        assert valid or self._stalled is None, "an offered item was withdrawn"
-        if not valid:
-            return None
-        value = ports.get(f"{self.name}.payload")
-        assert self._stalled in (None, value), "an offered item changed"
-        self._stalled = None if self._ready else value
-        return value if self._ready else None
-
-
-class RequesterBench:
+class RequesterBench(DmaSide, TransportSide):
     """Drives all ports of a unit whose configuration is ``config``.
 
     Parameters
     ----------
-    ports : CellPorts or LivePorts
+    dut
+        Under cocotb.
     config : RdmaConfig
     rng : random.Random
     source, sink : float
@@ -245,12 +61,12 @@ class RequesterBench:
         The transport works by itself; else the test calls ``send``, ``give`` and ``retire``.
     """
 
-    def __init__(self, ports, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
-        self.ports, self.config, self.rng = ports, config, rng
+    def __init__(self, dut, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
+        self.ports, self.config, self.rng = Ports(dut), config, rng
         self.resends, self.fails, self.automatic = resends, fails, automatic
-        self.sources = {name: _Source(self, name, source)
+        self.sources = {name: Source(self, name, source)
                         for name in ("writes", "reads", "send", "returned", "retire")}
-        self.sinks = {name: _Sink(self, name, sink)
+        self.sinks = {name: Sink(self, name, sink)
                       for name in ("responses", "beats", "posted", "packets")}
         self.cycle, self.seen = 0, Counter()
         self.remotes, self.mtu, self.selective = {}, {}, {}
@@ -261,6 +77,7 @@ class RequesterBench:
         self.failed = set()                         # queue pairs
         self.messages = {}                          # queue pair -> message in progress at the peer
         self.times = defaultdict(list)
+        self.kinds, self.errors = [], 0             # of posted packets: whether it is a READ; beats with an error
         self._packet = None
 
     def chance(self, probability):
@@ -293,218 +110,7 @@ class RequesterBench:
         await self.step()
         self.ports.set(f"{name}.valid", 0)
 
-    # -- The DMA engine.
-
-    def write(self, burst_id, remote, offset, size, *, resp=Resp.OKAY, lead=0, trail=0, gap=None, number=None):
-        """A burst of ``size`` bytes from ``offset``, of which ``lead`` beats at the start, ``trail`` at the end, and
-        beat ``gap`` have no strobes."""
-        beat_bytes = self.config.beat_bytes
-        first, beats = offset // beat_bytes, (offset + size - 1) // beat_bytes - offset // beat_bytes + 1
-        assert burst_id not in self.writes and beats <= 256 and offset // PAGE == (offset + size - 1) // PAGE
-        content, kept = self.rng.randbytes(beats * beat_bytes), []
-        for index in range(beats):
-            strobes = 0
-            for lane in range(beat_bytes):
-                at = (first + index) * beat_bytes + lane
-                if offset <= at < offset + size and lead <= index < beats - trail and index != gap:
-                    strobes |= 1 << lane
-                    kept.append((at, content[index * beat_bytes + lane]))
-            self.sources["writes"].put({
-                "id": burst_id, "addr": remote_memory(remote.number if number is None else number, offset),
-                "len": beats - 1, "data": int.from_bytes(content[index * beat_bytes:][:beat_bytes], "little"),
-                "strb": strobes, "first": index == 0, "last": index == beats - 1}, ("write", burst_id, index))
-        burst = Burst(burst_id, remote, kept[0][0] if kept else offset, resp)
-        if resp == Resp.OKAY and kept:
-            burst.data = bytes(byte for _, byte in kept)
-            burst.cuts = pieces(burst.offset, len(kept), self.mtu[remote.qp],
-                                from_start=burst.offset % beat_bytes == 0 and not self.selective[remote.qp])
-        self.writes[burst_id] = burst
-
-    def read(self, burst_id, remote, offset, beats, *, resp=Resp.OKAY, number=None):
-        """A burst of ``beats`` beats from the byte at ``offset``."""
-        assert burst_id not in self.reads
-        beat_bytes = self.config.beat_bytes
-        self.sources["reads"].put({
-            "id": burst_id, "addr": remote_memory(remote.number if number is None else number, offset),
-            "len": beats - 1}, ("read", burst_id))
-        end = (offset // beat_bytes + beats) * beat_bytes
-        burst = Burst(burst_id, remote, offset, resp)
-        if resp == Resp.OKAY:
-            clipped = min(end, remote.length)
-            data = remote.memory.read(offset, clipped - offset)
-            burst.data = bytes(offset % beat_bytes) + data + bytes(end - clipped)
-            burst.cuts = pieces(offset, len(data), self.mtu[remote.qp], from_start=False)
-        burst.beats = beats
-        self.reads[burst_id] = burst
-
-    # -- The transport.
-
-    def _post(self, item):
-        fields = self.sinks["posted"].fields
-        packet = Stored(*(fields.unpack(item, name) for name in ("index", "qp", "read", "alone", "length", "cost")))
-        assert packet.index not in self.posted, f"entry {packet.index} is in use"
-        assert packet.cost <= self.config.mtu_beats + 2 and (packet.read or not packet.length)
-        self.posted[packet.index] = packet
-        self.order[packet.qp].append(packet)
-        self.times["posted"].append(self.cycle - 1)
-        if self.automatic and packet.qp not in self.failed:
-            self.send(packet)
-
-    def send(self, packet):
-        packet.pending += 1
-        psn, ackreq = self.rng.getrandbits(24), self.rng.getrandbits(1)
-        self.sources["send"].put({"index": packet.index, "psn": psn, "ackreq": ackreq}, ("send", packet, psn, ackreq))
-
-    def _work(self):
-        """Retire oldest packets that were sent, or that belong to a failed queue pair."""
-        sends = self.sources["send"]
-        for qp, order in self.order.items():
-            if not order:
-                continue
-            packet = order[0]
-            if qp not in self.failed and not packet.copies:
-                continue
-            # A packet may retire as soon as all its sends were offered.
-            waits = packet.pending == 1 and sends.offered and sends.queue[0][1][1] is packet
-            if packet.pending and not waits:
-                continue
-            if not packet.settled and qp not in self.failed:
-                if self.chance(self.resends):
-                    self.send(packet)
-                    self.seen["sent again"] += 1
-                    continue
-                if self.chance(self.fails):
-                    self.failed.add(qp)
-            packet.settled = True
-            if packet.read and qp not in self.failed and packet.returned is None:
-                self.give(packet)
-            if packet.returned is not False:
-                self.retire(packet, failed=qp in self.failed and not packet.returned)
-                self.seen["retired while offered"] += waits
-
-    def retire(self, packet, *, failed=False):
-        assert self.order[packet.qp].popleft() is packet
-        self.sources["retire"].put({"index": packet.index, "failed": failed}, ("retire", packet))
-        if not packet.read and not failed:
-            self._execute(packet)
-        self.seen[f"failed {'READ' if packet.read else 'write'}"] += failed
-
-    def _execute(self, packet):
-        qp, header, size = packet.qp, packet.header, len(packet.payload)
-        opcode = header["opcode"]
-        if opcode in (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY):
-            assert qp not in self.messages, "a message starts within another"
-            self.messages[qp] = [self._remote(header), header["va"], header["dma_length"]]
-        message = self.messages[qp]
-        remote, va, left = message
-        if opcode in (Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE):
-            assert size == self.mtu[qp] and not self.selective[qp] and left > size
-        if opcode in (Opcode.WRITE_LAST, Opcode.WRITE_ONLY):
-            assert size == left
-            del self.messages[qp]
-        assert remote.qp == qp and 0 < size <= self.mtu[qp]
-        message[1:] = va + size, left - size
-        remote.memory.write(va - remote.va, packet.payload)
-        burst = self._burst(self.writes, remote, va - remote.va, size)
-        assert packet.alone == (len(burst.cuts) == 1)
-        burst.done += 1
-        self.seen[Opcode(opcode).name] += 1
-
-    def _remote(self, header):
-        return next(remote for remote in self.remotes.values() if remote.rkey == header["rkey"])
-
-    def _burst(self, bursts, remote, offset, size):
-        return next(burst for burst in bursts.values() if burst.remote is remote and (offset, size) in burst.cuts)
-
-    def give(self, packet):
-        """The response to a READ."""
-        header = packet.header
-        remote = self._remote(header)
-        offset, size = header["va"] - remote.va, header["dma_length"]
-        assert offset >= 0 and offset + size <= remote.length and size == packet.length <= self.mtu[remote.qp]
-        assert packet.alone == (len(self._burst(self.reads, remote, offset, size).cuts) == 1)
-        content, beat = remote.memory.read(offset, size), self.config.beat_bytes
-        for at in range(0, size, beat):
-            piece, last = content[at:at + beat], at + beat >= size
-            piece += self.rng.randbytes(beat - len(piece))
-            self.sources["returned"].put(
-                {"index": packet.index, "data": int.from_bytes(piece, "little"), "first": at == 0, "last": last},
-                ("returned", packet, last))
-        packet.returned = False
-
-    # -- Observations.
-
-    def _emit(self, item):
-        fields = self.sinks["packets"].fields
-        first, last = fields.unpack(item, "first"), fields.unpack(item, "last")
-        assert first == (self._packet is None)
-        if first:
-            header = {name: fields.unpack(item, f"header.{name}") for name in (
-                "qp", "opcode", "ackreq", "psn", "va", "rkey", "dma_length", "length", "lane")}
-            self._packet = header, bytearray()
-            self.times["packets"].append(self.cycle - 1)
-        header, content = self._packet
-        content += fields.unpack(item, "data").to_bytes(self.config.beat_bytes, "little")
-        self.times["packet beats"].append(self.cycle - 1)
-        if not last:
-            return
-        self._packet = None
-        packet, psn, ackreq = self.sends.popleft()
-        assert (header["psn"], header["ackreq"], header["qp"]) == (psn, ackreq, packet.qp)
-        beats = max(1, -(-(header["lane"] + header["length"]) // self.config.beat_bytes))
-        assert len(content) == beats * self.config.beat_bytes
-        payload = bytes(content[header["lane"]:][:header["length"]])
-        if packet.read:
-            assert (header["opcode"], header["length"], header["lane"]) == (Opcode.READ_REQUEST, 0, 0)
-        reth = ("va", "rkey", "dma_length") if header["opcode"] in _HAS_RETH else ()
-        seen = {name: header[name] for name in ("opcode", "length", *reth)}
-        assert not packet.copies or (packet.header, packet.payload) == (seen, payload), "copies differ"
-        packet.header, packet.payload = seen, payload
-        packet.copies += 1
-        assert packet.cost == (2 if packet.read else beats + 2)
-
-    def _respond(self, item):
-        fields = self.sinks["responses"].fields
-        burst = self.writes.pop(fields.unpack(item, "id"))
-        resp = Resp(fields.unpack(item, "resp"))
-        if burst.resp == Resp.OKAY and burst.remote.qp in self.failed and resp != Resp.OKAY:
-            assert resp == Resp.SLVERR and burst.cuts
-            self.seen["failed burst"] += 1
-            return
-        assert resp == burst.resp, f"burst {burst} has {resp!r}"
-        assert burst.done == len(burst.cuts)
-        if resp == Resp.OKAY:
-            assert burst.remote.memory.read(burst.offset, len(burst.data)) == burst.data
-        self.seen[f"write {resp.name}"] += 1
-
-    def _deliver(self, item):
-        fields = self.sinks["beats"].fields
-        burst = self.reads[fields.unpack(item, "id")]
-        resp, beat = Resp(fields.unpack(item, "resp")), self.config.beat_bytes
-        if resp == Resp.OKAY:
-            assert burst.resp == Resp.OKAY
-            assert fields.unpack(item, "data").to_bytes(beat, "little") == burst.data[burst.done * beat:][:beat]
-        elif burst.resp == Resp.OKAY:
-            assert burst.remote.qp in self.failed and resp == Resp.SLVERR
-            burst.failed = True
-        else:
-            assert resp == burst.resp
-        burst.done += 1
-        self.times["beats"].append(self.cycle - 1)
-        assert fields.unpack(item, "last") == (burst.done == burst.beats)
-        if burst.done == burst.beats:
-            del self.reads[burst.id]
-            self.seen["failed read" if burst.failed else f"read {resp.name}"] += 1
-
-    def _accepted(self, what):
-        match what:
-            case ("send", packet, psn, ackreq):
-                self.sends.append((packet, psn, ackreq))
-                packet.pending -= 1
-            case ("returned", packet, True):
-                packet.returned = True
-            case ("retire", packet):
-                del self.posted[packet.index]
+    # -- Cycles.
 
     async def step(self):
         """One cycle."""
@@ -564,16 +170,19 @@ async def prepare(bench):
         await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
 
 
-def run_buffers(config, body, **options):
-    """Run ``body`` on a prepared bench in Amaranth's simulator."""
-    dut, benches = RequesterBuffers(config), []
+async def live_bench(dut, **options):
+    """A prepared bench on a design under cocotb, after a reset; the configuration is named by ``RDMA_CONFIG``."""
+    cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.rst.value = 0
+    rng = random.Random(f"{os.environ['COCOTB_RANDOM_SEED']} {options}")
+    bench = RequesterBench(dut, CONFIGS[os.environ["RDMA_CONFIG"]], rng, **options)
+    await prepare(bench)
+    return bench
 
-    async def live(ctx):
-        bench = RequesterBench(CellPorts(ctx, dut), config, random.Random(1), **options)
-        benches.append(bench)
-        await prepare(bench)
-        await body(bench)
-        await bench.drain()
 
-    run_cell(dut, live)
-    return benches[0]
+def simulate_buffers(simulate, name, testcase, **env):
+    """Run cocotb tests of the calling module on configuration ``name``."""
+    simulate(Design(RequesterBuffers, CONFIGS[name]), testcase=testcase, name=f"requester_buffers_{name.lower()}",
+             env={"RDMA_CONFIG": name, **env})

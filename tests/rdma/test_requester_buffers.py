@@ -2,25 +2,14 @@
 """RequesterBuffers between random bursts and a model of the transport."""
 
 import os
-import random
 from collections import Counter
-from dataclasses import replace
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles
 
 from hw.axi import Resp
-from hw.rdma.config import TINY
-from hw.rdma.requester.buffers import RequesterBuffers
-from tests.rdma.requester_bench import PAGE, REMOTES, LivePorts, RequesterBench, prepare
-
-CONFIGS = {
-    "TINY": TINY, "SINGLE": replace(TINY, block_beats=1, buffer_beats=512, id_width=4),
-    "SMALL": replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024),
-    "BROAD": replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2),
-}
+from tests.rdma.remote_memory import PAGE
+from tests.rdma.requester_bench import REMOTES, live_bench, simulate_buffers
 
 
 class _Traffic:
@@ -110,7 +99,7 @@ class _Traffic:
 
 LATE = {"resends": 0.4}
 STALLS = {"source": 0.5, "sink": 0.4, **LATE}
-FAILS = {"fails": 0.05, "resends": 0.2, "sink": 0.7}
+FAILS = {"fails": 0.1, "resends": 0.2, "sink": 0.7}
 SEEN = ("write OKAY", "write SLVERR", "write DECERR", "read OKAY", "read SLVERR", "read DECERR", "WRITE_ONLY",
         "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "writes gap", "writes end", "writes outside", "writes unknown",
         "reads end", "reads outside", "reads unknown", "sent again", "retired while offered", "failed write",
@@ -122,29 +111,22 @@ _total = Counter()
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(("name", "bursts"), [
-    ("TINY", 80), ("BROAD", 150), pytest.param("SMALL", 200, marks=pytest.mark.long),
+    ("TINY", 100), ("BROAD", 80), pytest.param("SMALL", 200, marks=pytest.mark.long),
     pytest.param("SINGLE", 200, marks=pytest.mark.long)])
 def test_random(simulate, name, bursts, soak):
     """Random bursts: all lanes, empty beats, refused ones, stalls on every stream."""
-    simulate(RequesterBuffers(CONFIGS[name]), testcase=["random_traffic", "all_cases_occurred"],
-             name=f"requester_buffers_{name.lower()}",
-             env={"RDMA_CONFIG": name, "RDMA_BURSTS": bursts * (20 if soak else 1)})
+    simulate_buffers(simulate, name, ["random_traffic", "all_cases_occurred"],
+                     RDMA_BURSTS=bursts * (20 if soak else 1))
 
 
 @cocotb.test()
 @cocotb.parametrize(options=[{}, STALLS, FAILS, {"source": 0.2, **LATE}])
 async def random_traffic(dut, options):
-    rng = random.Random(f"{os.environ['COCOTB_RANDOM_SEED']} {options}")
-    cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
-    dut.rst.value = 1
-    await ClockCycles(dut.clk, 4)
-    dut.rst.value = 0
-    bench = RequesterBench(LivePorts(dut), CONFIGS[os.environ["RDMA_CONFIG"]], rng, **options)
-    await prepare(bench)
+    bench = await live_bench(dut, **options)
     traffic = _Traffic(bench, refused=0.2)
     while traffic.offered < int(os.environ["RDMA_BURSTS"]):
         traffic.offer()
-        for _ in range(rng.choice((0, 1, 1, 10))):
+        for _ in range(bench.rng.choice((0, 1, 1, 10))):
             await bench.step()
     await bench.drain()
     _total.update(bench.seen)

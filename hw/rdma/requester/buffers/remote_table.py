@@ -37,8 +37,7 @@ class RemoteLookup(wiring.Signature):
 class RemoteTable(wiring.Component):
     """Keep the remote memories in block RAM, a copy for each port, and options of queue pairs in LUT RAM.
 
-    A write and a look-up of the same entry in the same cycle give an undefined target: software writes an entry while
-    no request names it.
+    A look-up in the cycle in which the same entry is written finds no valid entry.
 
     Parameters
     ----------
@@ -86,7 +85,8 @@ class RemoteTable(wiring.Component):
             ]
             inside, found, qp = Signal(name=f"inside_{index}"), read.data, states.read[index]
             with m.If(lookup.en):
-                m.d.sync += inside.eq((lookup.number >> config.remote_bits) == 0)
+                m.d.sync += inside.eq(((lookup.number >> config.remote_bits) == 0)
+                                      & ~(write.en & (write.addr == read.addr)))
             m.d.comb += [lookup.target[name].eq(found[name]) for name in ("qp", "rkey", "va", "length")]
             m.d.comb += [
                 lookup.target.known.eq(inside & found.valid), qp.addr.eq(found.qp),

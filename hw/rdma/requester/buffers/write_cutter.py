@@ -75,7 +75,8 @@ class WriteCutter(wiring.Component):
         valid, some, first, last = Signal(), Signal(), Signal(), Signal()
         low, high, at = Signal(lanes), Signal(lanes), Signal(PAGE_BITS - lanes)
         content = Signal(config.data_width, reset_less=True)
-        context = Signal(self._context)
+        # Beats of a burst whose first beat was before a reset are dropped.
+        context = Signal(self._context, init={"resp": Resp.DECERR})
         go, move = Signal(), Signal()
         address = data.View(RemoteAddress, beat.addr)
         m.d.comb += [
