@@ -44,6 +44,8 @@ class Pair:
     failing: bool = False
     faults: list = field(default_factory=list)
     outstanding: deque = field(default_factory=deque)
+    reads: deque = field(default_factory=deque)
+    """READs among them."""
     highest: int = 0
     """PSN after the highest one that was sent."""
     retired: int = 0
@@ -140,8 +142,7 @@ class World:
     def respond(self, response, cycle=None):
         """A response arrives."""
         cycle = self.cycle if cycle is None else cycle
-        for index in self.pairs[response.qp].outstanding:
-            stored = self.packets[index]
+        for stored in self.pairs[response.qp].reads:
             if response.opcode != Opcode.ACKNOWLEDGE and stored.psn == response.psn:
                 stored.response = min(stored.response, cycle)
         self.bench.feed(Stimulus.RECEIVED, cycle, response.qp, response.opcode, response.psn, response.syndrome,
@@ -162,6 +163,8 @@ class World:
                     pair.next_psn = pair.next_psn + 1 & _MASK
                     self.packets[index] = stored
                     pair.outstanding.append(index)
+                    if read:
+                        pair.reads.append(stored)
                     self.bench.feed(Stimulus.POSTED, self.cycle, qp, index, read, length, cost)
 
     def _taken(self, cycle, *event):
@@ -176,10 +179,9 @@ class World:
             assert psn == pair.highest, "new packets are sent in order"
             pair.highest = psn + 1 & _MASK
         assert ackreq or not (stored.sent or psn & 7 == 7)
-        sent = [self.packets[one] for one in pair.outstanding if self.packets[one].sent]
         assert psn - pair.peer.expected + (1 << 23) & _MASK < (1 << 23) + self.config.window
-        assert sum(one.read and one.response > cycle for one in sent) <= pair.settings["max_reads"] + 1
         stored.sent += 1
+        assert sum(bool(one.sent) and one.response > cycle for one in pair.reads) <= pair.settings["max_reads"] + 1
         pair.sends.append((cycle, psn, stored.sent > 1))
         self.forward.put(cycle, Packet(stored.qp, psn, index, bool(ackreq), stored.read, stored.length, stored.tag,
                                        stored.epoch))
@@ -196,6 +198,8 @@ class World:
             assert stored.complete or not stored.read
             assert not pair.failed, "a packet succeeds after one has failed"
             pair.retired += 1
+        if stored.read:
+            assert pair.reads.popleft() is stored
         pair.retirements.append((cycle, failed))
         self.free.append(index)
 
@@ -203,9 +207,7 @@ class World:
         stored = self.packets[index]
         pair = self.pairs[stored.qp]
         assert stored.read and stored.sent and not stored.complete
-        earlier = [self.packets[one] for one in pair.outstanding]
-        earlier = earlier[:pair.outstanding.index(index)]
-        assert all(one.complete for one in earlier if one.read), "READs are delivered in order"
+        assert stored is next(one for one in pair.reads if not one.complete), "READs are delivered in order"
         assert data == (stored.tag << 16 | stored.beats) and first == (stored.beats == 0)
         stored.beats += 1
         assert last == (stored.beats == -(-stored.length // 8))
