@@ -1,188 +1,178 @@
+# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""A bench for RequesterBuffers: a DMA engine, a transport and the peers' memory in Python.
+"""The requester transport under Verilator, driven by rows of stimulus in C++ and called through ctypes."""
 
-Writes are compared at the peer: a packet is executed when it retires, in the order of its queue pair. Each packet may
-be sent several times, and all copies must be equal.
-"""
+import ctypes
+from array import array
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
 
-import os
-import random
-from collections import Counter, defaultdict, deque
-from dataclasses import replace
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
-import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles
+from hw.rdma.requester.transport import RequesterTransport
+from sim.verilator.design import Design
+from sim.verilator.program import build_program
 
-from hw.rdma import layouts
-from hw.rdma.config import TINY
-from hw.rdma.requester.buffers import RequesterBuffers
-from sim.verilator.build import Design
-from tests.harness.fields import Fields
-from tests.rdma.dma_side import DmaSide
-from tests.rdma.remote_memory import PAGE, Remote, SparseMemory
-from tests.rdma.streams import Ports, Sink, Source
-from tests.rdma.transport_side import TransportSide
+__all__ = ["Event", "FlatTransport", "Stimulus", "TransportBench"]
 
-__all__ = ["CONFIGS", "FAR", "LENGTH", "MTUS", "REMOTES", "RequesterBench", "live_bench", "prepare", "simulate_buffers"]
+_STIMULUS, _EVENT = 11, 6
 
-CONFIGS = {
-    "TINY": TINY, "SINGLE": replace(TINY, block_beats=1, buffer_beats=512, id_width=4),
-    "SMALL": replace(TINY, max_mtu=4096, packets=16, buffer_beats=1024, receive_beats=2048, response_beats=1024),
-    "BROAD": replace(TINY, data_width=512, max_mtu=4096, buffer_beats=128, block_beats=2),
+COUNTS = ("sent", "retransmitted", "retired", "timeouts", "naks", "rnrs", "dropped")
+
+
+class Stimulus(IntEnum):
+    """Kinds of rows that are fed; ``requester_bench.cpp`` describes them."""
+
+    POSTED = 0
+    RECEIVED = 1
+    CONNECTION = 2
+    STOP = 3
+    NOTIFIED = 4
+
+
+class Event(IntEnum):
+    """Kinds of rows that are recorded."""
+
+    SEND = 0
+    RETIRE = 1
+    RETURNED = 2
+    FAULT = 3
+    TAKEN = 4
+
+
+class FlatTransport(wiring.Component):
+    """The transport with ports of at most 64 bits."""
+
+    def __init__(self, config):
+        self.config = config
+        qp, index = config.qp_bits, config.packet_bits
+        super().__init__({
+            "posted_valid": In(1), "posted_ready": Out(1), "posted_qp": In(qp), "posted_index": In(index),
+            "posted_read": In(1), "posted_length": In(16), "posted_cost": In(16),
+            "received_valid": In(1), "received_ready": Out(1), "received_qp": In(qp), "received_opcode": In(8),
+            "received_psn": In(24), "received_syndrome": In(8), "received_msn": In(24), "received_length": In(16),
+            "received_data": In(64), "received_first": In(1), "received_last": In(1),
+            "connection_valid": In(1), "connection_qp": In(qp), "connection_open": In(1), "connection_psn": In(24),
+            "connection_timeout": In(5), "connection_retries": In(3), "connection_rnr_retries": In(3),
+            "connection_max_reads": In(4), "connection_selective": In(1), "connection_congestion": In(1),
+            "stop_valid": In(1), "stop_qp": In(qp), "notified_valid": In(1), "notified_qp": In(qp),
+            "send_valid": Out(1), "send_ready": In(1), "send_index": Out(index), "send_psn": Out(24),
+            "send_ackreq": Out(1), "retire_valid": Out(1), "retire_ready": In(1), "retire_index": Out(index),
+            "retire_failed": Out(1), "returned_valid": Out(1), "returned_ready": In(1), "returned_index": Out(index),
+            "returned_data": Out(64), "returned_first": Out(1), "returned_last": Out(1),
+            "fault_valid": Out(1), "fault_qp": Out(qp), "fault_code": Out(4), "status_qp": In(qp),
+            "outstanding": Out(16), "oldest": Out(24), "next_psn": Out(24), "rate": Out(9), "counts": Out(len(COUNTS)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.transport = inner = RequesterTransport(self.config)
+        posted, header = inner.posted.payload, inner.received.payload.header
+        for name in ("posted", "received"):
+            stream = getattr(inner, name)
+            m.d.comb += [stream.valid.eq(getattr(self, f"{name}_valid")),
+                         getattr(self, f"{name}_ready").eq(stream.ready)]
+        for name in ("send", "retire", "returned"):
+            stream = getattr(inner, name)
+            m.d.comb += [stream.ready.eq(getattr(self, f"{name}_ready")),
+                         getattr(self, f"{name}_valid").eq(stream.valid)]
+        m.d.comb += [
+            *(posted[name].eq(getattr(self, f"posted_{name}")) for name in ("qp", "index", "read", "length", "cost")),
+            posted.alone.eq(0), header.qpn.eq(0), header.source.eq(0),
+            *(header[name].eq(getattr(self, f"received_{name}"))
+              for name in ("qp", "opcode", "psn", "syndrome", "msn", "length")),
+            *(inner.received.payload[name].eq(getattr(self, f"received_{name}")) for name in ("data", "first", "last")),
+            inner.connections.valid.eq(self.connection_valid), inner.connections.qp.eq(self.connection_qp),
+            inner.connections.entry.send_psn.eq(self.connection_psn),
+            *(inner.connections.entry[name].eq(getattr(self, f"connection_{name}")) for name in (
+                "open", "timeout", "retries", "rnr_retries", "max_reads", "selective", "congestion")),
+            *(self_signal.eq(signal) for name in ("stop", "notified") for self_signal, signal in (
+                (getattr(inner, name).valid, getattr(self, f"{name}_valid")),
+                (getattr(inner, name).qp, getattr(self, f"{name}_qp")))),
+            *(getattr(self, f"send_{name}").eq(inner.send.payload[name]) for name in ("index", "psn", "ackreq")),
+            *(getattr(self, f"retire_{name}").eq(inner.retire.payload[name]) for name in ("index", "failed")),
+            *(getattr(self, f"returned_{name}").eq(inner.returned.payload[name])
+              for name in ("index", "data", "first", "last")),
+            self.fault_valid.eq(inner.fault.valid), self.fault_qp.eq(inner.fault.qp),
+            self.fault_code.eq(inner.fault.code),
+            inner.status.qp.eq(self.status_qp), self.outstanding.eq(inner.status.outstanding),
+            self.oldest.eq(inner.status.oldest), self.next_psn.eq(inner.status.next),
+            self.rate.eq(inner.status.rate),
+            self.counts.eq(Cat(getattr(inner.counts, name) for name in COUNTS)),
+        ]
+        return m
+
+
+_Handle, _Number, _Rows = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+_FUNCTIONS = {
+    "create": (_Handle, _Number), "destroy": (None, _Handle), "reset": (None, _Handle),
+    "rates": (None, _Handle, ctypes.c_double, ctypes.c_double, ctypes.c_double, _Number),
+    "feed": (None, _Handle, _Rows, _Number), "run": (_Number, _Handle, _Number, ctypes.POINTER(_Rows)),
+    "status": (None, _Handle, ctypes.c_uint32, _Rows), "count": (_Number, _Handle, ctypes.c_uint32),
 }
 
-REMOTES = {3: (1, 0x7654_3210_0000), 5: (2, 0x1_0000_0033), 15: (6, 0xFFFF_0000_0000_0000), 0: (7, 123)}
-"""Number -> queue pair and virtual address of offset 0."""
 
-MTUS = {1: 256, 2: 1024, 6: 4096, 7: 512}
-SELECTIVE = {2, 7}
-LENGTH = 16 * PAGE + 1234
-FAR = 0x7FFF_FFFF_F000
-"""Length of remote memory 15."""
+@cache
+def _library(config):
+    here = Path(__file__).parent
+    made = build_program(Design(FlatTransport, config), name="requester_transport", main=here / "requester_bench.cpp",
+                         shared=True)
+    return ctypes.CDLL(str(made.path))
 
 
-class RequesterBench(DmaSide, TransportSide):
-    """Drives all ports of a unit whose configuration is ``config``.
+class TransportBench:
+    """A simulated transport after ``rst``; data beats have 8 bytes.
 
-    Parameters
-    ----------
-    dut
-        Under cocotb.
-    config : RdmaConfig
-    rng : random.Random
-    source, sink : float
-        Chance per cycle that an idle source offers its next item, and that a sink accepts.
-    resends : float
-        Chance that a packet is sent again, each time.
-    fails : float
-        Chance that a packet makes its queue pair fail.
-    automatic : bool
-        The transport works by itself; else the test calls ``send``, ``give`` and ``retire``.
+    ``send``, ``retire``, ``returned``: probability that the stream is accepted in a cycle. ``interval``: cycles from
+    one packet on the line to the next.
     """
 
-    def __init__(self, dut, config, rng, *, source=1.0, sink=1.0, resends=0.0, fails=0.0, automatic=True):
-        self.ports, self.config, self.rng = Ports(dut), config, rng
-        self.resends, self.fails, self.automatic = resends, fails, automatic
-        self.sources = {name: Source(self, name, source)
-                        for name in ("writes", "reads", "send", "returned", "retire")}
-        self.sinks = {name: Sink(self, name, sink)
-                      for name in ("responses", "beats", "posted", "packets")}
-        self.cycle, self.seen = 0, Counter()
-        self.remotes, self.mtu, self.selective = {}, {}, {}
-        self.writes, self.reads = {}, {}            # ID -> burst
-        self.order = defaultdict(deque)             # queue pair -> packets posted and not retired
-        self.posted = {}                            # index -> packet
-        self.sends = deque()                        # expected on ``packets``: packet, PSN, ackreq
-        self.failed = set()                         # queue pairs
-        self.messages = {}                          # queue pair -> message in progress at the peer
-        self.times = defaultdict(list)
-        self.kinds, self.errors = [], 0             # of posted packets: whether it is a READ; beats with an error
-        self._packet = None
+    def __init__(self, config, *, seed=1, send=1.0, retire=1.0, returned=1.0, interval=1):
+        if config.data_width != 64:
+            raise ValueError(f"The bench needs data_width=64, not {config.data_width}")
+        self.config, self.cycle, self._rows = config, 0, array("Q")
+        loaded = _library(config)
+        self._call = {}
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = self._call[name] = loaded[f"bench_{name}"]
+            function.restype, function.argtypes = result, arguments
+        self._handle = self._call["create"](seed)
+        self.set_rates(send=send, retire=retire, returned=returned, interval=interval)
 
-    def chance(self, probability):
-        return probability >= 1 or (probability > 0 and self.rng.random() < probability)
+    def __del__(self):
+        self._call["destroy"](self._handle)
 
-    # -- Settings.
+    def set_rates(self, *, send=1.0, retire=1.0, returned=1.0, interval=1):
+        self._call["rates"](self._handle, send, retire, returned, interval)
 
-    async def start(self):
-        for name in ("connections", "remotes"):
-            self.ports.set(f"{name}.valid", 0)
-        for _ in range(self.config.sweep_rows + 2):
-            await self.step()
+    def feed(self, kind, cycle, qp, *values):
+        self._rows.extend((kind, cycle, qp, *values, *(0,) * (_STIMULUS - 3 - len(values))))
 
-    async def connect(self, qp, *, mtu, selective=False, is_open=True):
-        self.mtu[qp], self.selective[qp] = mtu, selective
-        await self._commit("connections", "qp", qp, layouts.connection_layout(), {
-            "open": is_open, "mtu": mtu.bit_length() - 9, "selective": selective})
+    def reset(self):
+        self._call["reset"](self._handle)
 
-    async def define(self, number, *, qp, va, length, valid=True):
-        remote = Remote(number, qp, self.rng.getrandbits(32), va, length, SparseMemory(self.rng))
-        self.remotes[number] = remote
-        await self._commit("remotes", "remote", number, layouts.remote_layout(self.config), {
-            "valid": valid, "qp": qp, "rkey": remote.rkey, "va": va, "length": length})
-        return remote
+    def run(self, cycles):
+        """Events of the next cycles: kind, cycle, and further numbers."""
+        if self._rows:
+            self._call["feed"](self._handle, self._rows.buffer_info()[0], len(self._rows) // _STIMULUS)
+            self._rows = array("Q")
+        rows = ctypes.c_void_p()
+        count = self._call["run"](self._handle, cycles, ctypes.byref(rows))
+        self.cycle += cycles
+        flat = array("Q")
+        if count:
+            flat.frombytes(ctypes.string_at(rows.value, 8 * _EVENT * count))
+        return [flat[at:at + _EVENT] for at in range(0, len(flat), _EVENT)]
 
-    async def _commit(self, name, index, number, layout, fields):
-        self.ports.set(f"{name}.valid", 1)
-        self.ports.set(f"{name}.{index}", number)
-        self.ports.set(f"{name}.entry", Fields(layout).pack(fields))
-        await self.step()
-        self.ports.set(f"{name}.valid", 0)
-
-    # -- Cycles.
-
-    async def step(self):
-        """One cycle."""
-        for end in (*self.sources.values(), *self.sinks.values()):
-            end.begin()
-        await self.ports.settle()
-        found = {name: sink.end() for name, sink in self.sinks.items()}
-        taken = [(name, source.end()) for name, source in self.sources.items()]
-        self.stalled = self.ports.get("counts.stalled")
-        self.seen["stalled"] += self.stalled
-        self.seen["refused"] += self.ports.get("counts.refused")
-        await self.ports.tick()
+    def status(self, qp):
+        """Outstanding packets, oldest PSN, next PSN, and rate; takes a cycle."""
+        found = array("Q", bytes(32))
+        self._call["status"](self._handle, qp, found.buffer_info()[0])
         self.cycle += 1
-        for name, handle in (("posted", self._post), ("packets", self._emit), ("responses", self._respond),
-                             ("beats", self._deliver)):
-            if found[name] is not None:
-                handle(found[name])
-        for name, what in taken:
-            if what is not None:
-                self.times[f"{name} in"].append(self.cycle - 1)
-                self._accepted(what)
-        if self.automatic:
-            self._work()
+        return tuple(found)
 
-    @property
-    def busy(self):
-        return bool(self.writes or self.reads or self.posted or self.sends
-                    or any(source.queue for source in self.sources.values()))
-
-    async def drain(self, limit=2000):
-        """Until nothing is in flight, and then until all entries and blocks are free.
-
-        ``limit``: cycles without progress.
-        """
-        last, since = None, self.cycle
-        while self.busy:
-            await self.step()
-            progress = len(self.sources["writes"].queue), sum(map(len, self.times.values())), len(self.posted)
-            if progress != last:
-                last, since = progress, self.cycle
-            assert self.cycle - since < limit, f"{self.writes} {self.reads} {self.posted} {self.sends}"
-        for _ in range(8):
-            await self.step()
-        assert self.free() == (self.config.packets, self.config.blocks)
-
-    def free(self):
-        """Free entries and blocks."""
-        return self.ports.get("free.packets"), self.ports.get("free.blocks")
-
-
-async def prepare(bench):
-    """Open the queue pairs and define the remote memories above."""
-    await bench.start()
-    for qp, mtu in MTUS.items():
-        await bench.connect(qp, mtu=min(mtu, bench.config.max_mtu), selective=qp in SELECTIVE)
-    for number, (qp, va) in REMOTES.items():
-        await bench.define(number, qp=qp, va=va, length=FAR if number == 15 else LENGTH)
-
-
-async def live_bench(dut, **options):
-    """A prepared bench on a design under cocotb, after a reset; the configuration is named by ``RDMA_CONFIG``."""
-    cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
-    dut.rst.value = 1
-    await ClockCycles(dut.clk, 4)
-    dut.rst.value = 0
-    rng = random.Random(f"{os.environ['COCOTB_RANDOM_SEED']} {options}")
-    bench = RequesterBench(dut, CONFIGS[os.environ["RDMA_CONFIG"]], rng, **options)
-    await prepare(bench)
-    return bench
-
-
-def simulate_buffers(simulate, name, testcase, **env):
-    """Run cocotb tests of the calling module on configuration ``name``."""
-    simulate(Design(RequesterBuffers, CONFIGS[name]), testcase=testcase, name=f"requester_buffers_{name.lower()}",
-             env={"RDMA_CONFIG": name, **env})
+    def counts(self):
+        return {name: self._call["count"](self._handle, number) for number, name in enumerate(COUNTS)}

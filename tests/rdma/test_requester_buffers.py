@@ -9,7 +9,7 @@ import pytest
 
 from hw.axi import Resp
 from tests.rdma.remote_memory import PAGE
-from tests.rdma.requester_bench import REMOTES, live_bench, simulate_buffers
+from tests.rdma.buffers_bench import REMOTES, live_bench, simulate_buffers
 
 
 class _Traffic:

@@ -7,7 +7,7 @@ import cocotb
 import pytest
 
 from tests.rdma.remote_memory import PAGE
-from tests.rdma.requester_bench import live_bench, simulate_buffers
+from tests.rdma.buffers_bench import live_bench, simulate_buffers
 
 pytestmark = pytest.mark.rtl
 

@@ -13,7 +13,7 @@ __all__ = ["OFFSET_WIDTH", "READS_WIDTH", "STAMP_WIDTH", "entry_layout", "operat
            "progress_layout", "record_layout", "retired_layout", "sent_layout", "settings_layout", "verdict_layout"]
 
 READS_WIDTH = 5
-"""Bits of counts of READs; at most 16 are outstanding."""
+"""Bits of counts of READs sent and of responses; at most 16 are outstanding."""
 
 STAMP_WIDTH = 8
 """Bits of a time, in sixteenths of the timeout in question."""
@@ -68,9 +68,12 @@ def progress_layout():
 
 
 def retired_layout(config):
-    """Row of retirement: PSN of the next packet to retire, whose index is ``index`` if ``linked``; READs retired."""
-    return data.StructLayout({"psn": PSN_WIDTH, "index": config.packet_bits, "linked": 1, "turn": 1,
-                              "reads": READS_WIDTH})
+    """Row of retirement: PSN of the next packet to retire, whose index is ``index`` if ``linked``; READs retired.
+
+    ``failing``: a packet has failed, so that all later ones do.
+    """
+    return data.StructLayout({"failing": 1, "psn": PSN_WIDTH, "index": config.packet_bits, "linked": 1, "turn": 1,
+                              "reads": config.packet_bits + 1})
 
 
 def pending_read_layout(config):

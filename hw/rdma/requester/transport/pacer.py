@@ -21,14 +21,14 @@ __all__ = ["Pacer"]
 
 _FRACTION = 4
 _TIME_WIDTH = 20
-_MOST_LATE = 255
+_CREDIT_WIDTH = 8
 
 
 class Pacer(wiring.Component):
     """Keep a queue pair from sending for as long as its last packet takes at its rate.
 
-    Queue pairs that wait are polled in turn. The time by which a poll is late, up to 255 cycles, is deducted from the
-    next wait.
+    Queue pairs that wait are polled in turn. A time starts at the end of the last one, or later by a multiple of 256
+    cycles: the delay of polls and visits does not reduce the rate.
 
     Parameters
     ----------
@@ -60,9 +60,8 @@ class Pacer(wiring.Component):
         # A queue pair waits while its two bits differ: `begun` changes with a packet, `ended` with the end of its time.
         m.submodules.begun = begun = Table(1, depth=pairs, reads=3, init=init)
         m.submodules.ended = ended = Table(1, depth=pairs, reads=1, init=init)
-        m.submodules.due = due = Table(_TIME_WIDTH, depth=pairs, reads=1, init=init)
-        m.submodules.late = late = Table(range(_MOST_LATE + 1), depth=pairs, reads=1, init=init)
-        for table in (begun, ended, due, late):
+        m.submodules.due = due = Table(_TIME_WIDTH, depth=pairs, reads=2, init=init)
+        for table in (begun, ended, due):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         now = Signal(_TIME_WIDTH)
         m.d.sync += now.eq(now + 1)
@@ -84,11 +83,12 @@ class Pacer(wiring.Component):
         stages = [Signal(1 + bits, name=f"packet_{number}") for number in range(2)]
         cost = Signal.like(pace.cost)
         product = Signal((most + 1).bit_length() + len(pace.cost))
-        base = Signal(_TIME_WIDTH)
-        m.d.comb += [interval.addr.eq(self.rate.row), late.read[0].addr.eq(stages[0][1:])]
+        base, last = Signal(_TIME_WIDTH), due.read[1].data[:_CREDIT_WIDTH]
+        m.d.comb += [interval.addr.eq(self.rate.row), due.read[1].addr.eq(stages[0][1:])]
         m.d.sync += [
             stages[0].eq(Cat(pace.valid, pace.qp)), stages[1].eq(stages[0]), cost.eq(pace.cost),
-            product.eq(interval.data * cost), base.eq(now - late.read[0].data),
+            product.eq(interval.data * cost),
+            base.eq(Cat(last, now[_CREDIT_WIDTH:] - (last > now[:_CREDIT_WIDTH]))),
         ]
         arrives, arrived = stages[1][0], stages[1][1:]
         m.d.comb += [
@@ -104,18 +104,14 @@ class Pacer(wiring.Component):
             time.eq(now - due.read[0].data),
             waiting.i.valid.eq(arrives | (polled & ~over)), waiting.i.payload.eq(Mux(arrives, arrived, qp)),
         ]
-        excess = Signal(range(_MOST_LATE + 1))
         with m.If(~polled):
-            m.d.sync += [polled.eq(waiting.o.valid), qp.eq(waiting.o.payload), over.eq(~time[-1]),
-                         excess.eq(Mux(time[8:].any(), _MOST_LATE, time))]
+            m.d.sync += [polled.eq(waiting.o.valid), qp.eq(waiting.o.payload), over.eq(~time[-1])]
         with m.Elif(over | ~arrives):
             m.d.sync += polled.eq(0)
         ends = Signal()
         m.d.comb += [
             ends.eq(polled & over), begun.read[2].addr.eq(qp),
             ended.write.en.eq(ends), ended.write.addr.eq(qp), ended.write.data.eq(begun.read[2].data),
-            late.write.en.eq(ends | opening.valid), late.write.addr.eq(Mux(opening.valid, opening.qp, qp)),
-            late.write.data.eq(Mux(opening.valid, 0, excess)),
         ]
         m.d.sync += [self.wake.valid.eq(ends), self.wake.qp.eq(qp)]
         return m

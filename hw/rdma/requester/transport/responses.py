@@ -17,7 +17,7 @@ from ...config import RdmaConfig
 from ...layouts import receive_layout, returned_layout
 from ...ports import MarkSignature
 from ...protocol import Opcode
-from .layouts import READS_WIDTH, operation_layout, verdict_layout
+from .layouts import operation_layout, verdict_layout
 from .ports import Opening, RowLookup
 
 __all__ = ["READ_BEATS", "ReadReturns", "ResponseSplit", "read_data_layout"]
@@ -98,7 +98,8 @@ class ReadReturns(wiring.Component):
         One verdict for each packet.
     returned : ``Out(stream.Signature(returned_layout))``
     delivered : ``In(RowLookup)``
-        READs of the queue pair whose data have been delivered, modulo 32.
+        READs of the queue pair whose data have been delivered, modulo twice the number of
+        packets.
     kick : ``Out(MarkSignature)``
         One more.
     """
@@ -110,13 +111,13 @@ class ReadReturns(wiring.Component):
             "beats": In(stream.Signature(read_data_layout(config))),
             "verdicts": In(stream.Signature(verdict_layout(config))),
             "returned": Out(stream.Signature(returned_layout(config))),
-            "delivered": In(RowLookup(config, unsigned(READS_WIDTH))), "kick": Out(MarkSignature(config)),
+            "delivered": In(RowLookup(config, unsigned(config.packet_bits + 1))), "kick": Out(MarkSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, verdict, beat, opening = self.config, self.verdicts.payload, self.beats.payload, self.opening
-        m.submodules.counts = counts = Table(unsigned(READS_WIDTH), depth=config.queue_pairs, reads=2,
+        m.submodules.counts = counts = Table(unsigned(config.packet_bits + 1), depth=config.queue_pairs, reads=2,
                                              init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), counts.init)
         begun, both, done = Signal(), Signal(), Signal()

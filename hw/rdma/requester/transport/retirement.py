@@ -17,7 +17,7 @@ from ...config import RdmaConfig
 from ...layouts import retire_layout
 from ...ports import MarkSignature
 from ...protocol import PSN_WIDTH
-from .layouts import READS_WIDTH, entry_layout, progress_layout, retired_layout
+from .layouts import entry_layout, progress_layout, retired_layout
 from .ports import IndexLookup, Opening, RecordLookup, RowLookup
 
 __all__ = ["RETIRED_ROWS", "Retirement"]
@@ -66,7 +66,7 @@ class Retirement(wiring.Component):
             "entries": Out(RowLookup(config, entry_layout(config))),
             "progress": Out(RowLookup(config, progress_layout())),
             "flushing": Out(RowLookup(config, unsigned(1))),
-            "delivered": Out(RowLookup(config, unsigned(READS_WIDTH))),
+            "delivered": Out(RowLookup(config, unsigned(config.packet_bits + 1))),
             "record": Out(RecordLookup(config)), "unsent": Out(IndexLookup(config)),
             "retire": Out(stream.Signature(retire_layout(config))),
             "wake": Out(MarkSignature(config)), "kick": Out(MarkSignature(config)), "count": Out(1),
@@ -98,7 +98,7 @@ class Retirement(wiring.Component):
         acknowledged, some = Signal(), Signal()
         follows, index = Signal(config.packet_bits + 1), Signal(config.packet_bits)
         m.d.comb += [
-            acknowledged.eq(row.psn != read["progress"].oldest),
+            acknowledged.eq(~row.failing & (row.psn != read["progress"].oldest)),
             some.eq(row.linked | (read["entries"].turn != row.turn)),
             index.eq(Mux(row.linked, row.index, read["entries"].index)), self.record.index.eq(index),
             follows.eq(read["posted"] - row.psn),
@@ -116,7 +116,7 @@ class Retirement(wiring.Component):
         m.d.comb += [
             is_read.eq(self.record.record.read & good), self.unsent.index.eq(step_index),
             self.again.eq(able & ~self.unsent.found & ~(is_read & ~delivered)),
-            new.psn.eq(step_row.psn + 1), new.index.eq(self.record.next), new.linked.eq(more),
+            new.failing.eq(~good), new.psn.eq(step_row.psn + 1), new.index.eq(self.record.next), new.linked.eq(more),
             new.turn.eq(step_row.turn ^ ~step_row.linked), new.reads.eq(step_row.reads + is_read),
         ]
         with m.If(opening.valid):

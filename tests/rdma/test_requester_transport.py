@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The requester transport with peers behind networks that lose, duplicate and reorder packets."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from hw.rdma.config import TINY
+from hw.rdma.fault import Fault
+from hw.rdma.protocol import RNR_TIMER_US, Nak, Opcode
+from tests.rdma.peer import Response, nak, rnr
+from tests.rdma.requester_world import World
+
+GO_BACK_N = replace(TINY, selective=False)
+
+MASK = (1 << 24) - 1
+
+
+def _faulty_world(rng, config, **options):
+    return World(config, seed=rng.randrange(1 << 30), loss=rng.choice((0, .01, .1, .3)),
+                 duplicate=rng.choice((0, .05, .3)), reorder=rng.choice((0, .05, .5)), jitter=rng.choice((10, 100, 500)),
+                 send=rng.choice((1, .3)), retire=rng.choice((1, .5, .1)), returned=rng.choice((1, .3)), **options)
+
+
+def _habits(rng, peer):
+    """How a peer acknowledges, and how often it is not ready."""
+    coalesce, volunteer, busy = rng.choice((0, 0, .5, .9)), rng.choice((0, .3, 1)), rng.choice((0, 0, .1))
+    peer.coalesce = lambda packet: rng.random() < coalesce
+    peer.volunteer = lambda packet: rng.random() < volunteer
+    peer.refuse = lambda packet: rnr(1) if rng.random() < busy else None
+
+
+def _open(rng, world, qp, **options):
+    before = world.pairs.get(qp)
+    psn = rng.choice((rng.randrange(1 << 24), MASK - rng.randrange(200))) if before is None else (
+        before.next_psn + (1 << 22) & MASK)
+    world.open(qp, psn=psn, **{
+        "timeout": rng.choice((1, 2)), "max_reads": rng.choice((0, 1, 3, 15)),
+        "selective": world.config.selective and rng.random() < .5} | options)
+    _habits(rng, world.pairs[qp].peer)
+
+
+def _random_posts(rng, world, rounds):
+    for _ in range(rounds):
+        for _ in range(rng.randrange(6)):
+            world.post(rng.randrange(world.config.queue_pairs), count=rng.choice((1, 3, 20)), read=rng.random() < .3)
+        world.run(rng.choice((100, 1000)))
+        yield
+
+
+def _deliver_all(seed, config, rounds):
+    rng = random.Random(seed)
+    world = _faulty_world(rng, config)
+    for qp in range(config.queue_pairs):
+        _open(rng, world, qp)
+    for _ in _random_posts(rng, world, rounds):
+        pass
+    world.drain(3_000_000)
+    counts = world.bench.counts()
+    for qp, pair in world.pairs.items():
+        assert [fault for _, fault in pair.faults] in ([], [Fault.RETRIES])
+        assert pair.faults or (not pair.failed and pair.peer.expected == pair.next_psn == world.bench.status(qp)[1])
+    assert counts["retired"] == sum(pair.retired + pair.failed for pair in world.pairs.values())
+    assert counts["sent"] - counts["retransmitted"] <= counts["retired"]
+    return world
+
+
+@pytest.mark.parametrize("config", [TINY, GO_BACK_N], ids=["selective", "go-back-N"])
+def test_random_faults(seed, config):
+    """Each packet retires once, in order and after its execution; READ data are delivered once, in order."""
+    for number in range(12):
+        _deliver_all(seed + number, config, 15)
+
+
+@pytest.mark.long
+def test_more_random_faults(seed):
+    for number in range(150):
+        _deliver_all(seed * 7 + number, TINY, 40)
+
+
+def _disturb(seed, config, rounds):
+    """Stops, closings, deaths of peers, and openings in all states, with responses of earlier epochs."""
+    rng = random.Random(seed)
+    world = _faulty_world(rng, config)
+    for qp in range(config.queue_pairs):
+        _open(rng, world, qp)
+    reopened = 0
+    for _ in _random_posts(rng, world, rounds):
+        qp = rng.randrange(config.queue_pairs)
+        pair = world.pairs[qp]
+        action = rng.choice((world.stop, world.close, "die", "reopen", "reopen", "notify"))
+        if action == "notify":
+            world.notify(qp)
+        elif action == "die":
+            pair.peer.alive = False
+        elif action == "reopen":
+            if pair.failing:
+                world.backlog.pop(qp, None)
+                world.drain(20_000, qp)
+                assert world.bench.status(qp)[0] == 0
+                _open(rng, world, qp)
+                reopened += 1
+        else:
+            action(qp)
+            if rng.random() < .5:
+                world.post(qp, count=3)
+    for pair in world.pairs.values():
+        pair.peer.alive = True
+    world.drain(3_000_000)
+    return reopened
+
+
+@pytest.mark.parametrize("config", [TINY, GO_BACK_N], ids=["selective", "go-back-N"])
+def test_stops_and_openings(seed, config):
+    assert sum(_disturb(seed + number, config, 60) for number in range(10)) > 20
+
+
+@pytest.mark.long
+def test_more_stops_and_openings(seed):
+    assert sum(_disturb(seed * 5 + number, TINY, 150) for number in range(80)) > 500
+
+
+def _world(**options):
+    settings = {name: options.pop(name) for name in (
+        "psn", "timeout", "retries", "rnr_retries", "max_reads", "selective", "congestion") if name in options}
+    world = World(TINY, **{"seed": 1, **options})
+    world.open(3, **settings)
+    return world, world.pairs[3]
+
+
+@pytest.mark.parametrize("retries", [0, 1, 7])
+@pytest.mark.parametrize("timeout", [1, 3])
+def test_dead_peer(timeout, retries):
+    """The packet is sent ``retries`` times again, each after the timeout; then all packets fail."""
+    world, pair = _world(timeout=timeout, retries=retries)
+    pair.peer.alive = False
+    world.post(3, count=5)
+    limit = TINY.timer_cycles << timeout
+    world.run((retries + 2) * limit)
+    sends = [cycle for cycle, psn, _ in pair.sends if psn == pair.sends[0][1]]
+    assert len(sends) == retries + 1
+    gaps = [after - before for before, after in zip(sends, sends[1:], strict=False)]
+    (failed, fault), = pair.faults
+    assert fault == Fault.RETRIES
+    for gap in [*gaps, failed - sends[-1]]:
+        assert limit <= gap <= limit * 5 // 4
+    assert pair.failed == 5 and not pair.outstanding
+    assert pair.retirements[-1][0] - failed < 60
+    world.post(3, count=2)
+    world.run(200)
+    assert pair.failed == 7 and len(pair.faults) == 1
+
+
+def test_no_timeout():
+    world, pair = _world(timeout=0)
+    pair.peer.alive = False
+    world.post(3)
+    world.run(1_000_000)
+    assert len(pair.sends) == 1 and not pair.faults
+
+
+def test_progress_resets_the_retries():
+    """Each packet is lost twice with two retries permitted."""
+    world, pair = _world(timeout=1, retries=2)
+    tries = {}
+
+    def lossy(packet, take=pair.peer.take):
+        tries[packet.psn] = tries.get(packet.psn, 0) + 1
+        return take(packet) if tries[packet.psn] == 3 else []
+
+    pair.peer.take = lossy
+    for _ in range(4):
+        world.post(3)
+        world.drain(30_000)
+    assert not pair.faults and pair.retired == 4 and set(tries.values()) == {3}
+
+
+@pytest.mark.parametrize(("code", "fault"), [
+    (Nak.INVALID_REQUEST, Fault.REMOTE_INVALID), (Nak.REMOTE_ACCESS, Fault.REMOTE_ACCESS),
+    (Nak.REMOTE_OPERATION, Fault.REMOTE_OPERATION), (9, Fault.BAD_RESPONSE)])
+def test_refusals(code, fault):
+    """Earlier packets succeed, the refused one and later ones fail."""
+    world, pair = _world(psn=MASK - 2)
+    pair.peer.refuse = lambda packet: nak(code) if packet.psn == 1 else None
+    world.post(3, count=10)
+    world.drain(5_000)
+    assert [fault for _, fault in pair.faults] == [fault]
+    assert (pair.retired, pair.failed) == (4, 6)
+    assert world.bench.status(3)[1] == 1
+
+
+@pytest.mark.parametrize("code", [1, 2, 8])
+def test_receiver_not_ready(code):
+    """The packet is sent again after the time that the peer demands, and not much later."""
+    world, pair = _world(timeout=1)
+    refusals = iter([rnr(code)] * 3)
+    pair.peer.refuse = lambda packet: next(refusals, None) if packet.psn == (pair.sends[0][1] + 2 & MASK) else None
+    world.post(3, count=6)
+    world.drain(200_000)
+    cycles = RNR_TIMER_US[code] * TINY.timer_cycles * 1000 // 4096
+    third = [cycle for cycle, psn, _ in pair.sends if psn == pair.sends[2][1]]
+    assert len(third) == 4 and not pair.faults and pair.retired == 6
+    for before, after in zip(third, third[1:], strict=False):
+        assert cycles <= after - before - 120 <= cycles * 5 // 4 + 60
+    assert world.bench.counts()["rnrs"] == 3
+
+
+@pytest.mark.parametrize("retries", [0, 2, 6])
+def test_receiver_never_ready(retries):
+    world, pair = _world(rnr_retries=retries)
+    pair.peer.refuse = lambda packet: rnr(1)
+    world.post(3, count=2)
+    world.drain(100_000)
+    assert [fault for _, fault in pair.faults] == [Fault.RNR_RETRIES]
+    assert sum(psn == pair.sends[0][1] for _, psn, _ in pair.sends) == retries + 1
+
+
+def test_infinite_rnr_retries():
+    world, pair = _world(rnr_retries=7)
+    pair.peer.refuse = lambda packet: rnr(1) if len(pair.sends) < 60 else None
+    world.post(3)
+    world.drain(500_000)
+    assert not pair.faults and pair.retired == 1
+
+
+@pytest.mark.parametrize("change", [
+    {"length": 39}, {"length": 41}, {"opcode": Opcode.READ_FIRST}, {"opcode": Opcode.READ_MIDDLE},
+    {"opcode": Opcode.READ_LAST}])
+def test_bad_responses(change):
+    world, pair = _world(psn=7)
+    world.post(3, read=True, length=40)
+    pair.peer.alive = False
+    world.run(100)
+    world.respond(Response(3, **{"opcode": Opcode.READ_ONLY, "psn": 7, "length": 40} | change))
+    world.run(100)
+    assert [fault for _, fault in pair.faults] == [Fault.BAD_RESPONSE] and pair.failed == 1
+
+
+@pytest.mark.parametrize("response", [
+    Response(3, Opcode.ACKNOWLEDGE, 6, 0x1F), Response(3, Opcode.ACKNOWLEDGE, 11, 0x1F),
+    Response(3, Opcode.ACKNOWLEDGE, 7 + (1 << 23), 0x1F), Response(3, Opcode.ACKNOWLEDGE, 8, 0x5F),
+    Response(3, Opcode.ACKNOWLEDGE, 8, 0x9F), Response(3, Opcode.ACKNOWLEDGE, 11, 0x60),
+    Response(3, Opcode.ACKNOWLEDGE, 6, 0x62), Response(3, Opcode.ACKNOWLEDGE, 11, 0x21),
+    Response(3, Opcode.READ_ONLY, 8, length=9), Response(3, Opcode.READ_ONLY, 6, length=90),
+    Response(3, Opcode.CNP, 8), Response(5, Opcode.ACKNOWLEDGE, 0, 0x1F),
+], ids=str)
+def test_unexpected_responses_have_no_effect(response):
+    world, pair = _world(psn=7)
+    world.open(5, psn=0)
+    world.post(3, count=4)
+    pair.peer.alive = False
+    world.run(100)
+    world.respond(response)
+    world.run(100)
+    assert world.bench.status(3)[:3] == (4, 7, 11) and not pair.faults
+    assert len(pair.sends) == 4
+    world.respond(Response(3, Opcode.ACKNOWLEDGE, 10, 0x1F))
+    pair.peer.expected = 11
+    world.run(100)
+    assert pair.retired == 4
+
+
+def test_a_lost_read_response_is_requested_again():
+    """An acknowledgement of a later packet shows the loss; the timer does not run."""
+    world, pair = _world(psn=100, timeout=0)
+    take, lost = pair.peer.take, []
+
+    def lose(packet):
+        responses = take(packet)
+        if packet.psn == 102 and not lost:
+            lost.append(packet)
+            return []
+        return responses
+
+    pair.peer.take = lose
+    world.post(3, count=2)
+    world.post(3, read=True)
+    world.post(3, count=3)
+    world.post(3, read=True)
+    world.drain(5_000)
+    assert lost and pair.retired == 7
+    assert [psn for _, psn, again in pair.sends if again] == [102, 103, 104, 105, 106]
+
+
+def test_selective_repeat_sends_only_what_is_lost():
+    world, pair = _world(psn=100, timeout=5, selective=1)
+    take, lost = pair.peer.take, set()
+
+    def lose(packet):
+        if packet.psn in (103, 109) and packet.psn not in lost:
+            lost.add(packet.psn)
+            return []
+        return take(packet)
+
+    pair.peer.take = lose
+    world.post(3, count=14)
+    world.drain(60_000)
+    again = [psn for _, psn, again in pair.sends if again]
+    assert 103 in again and 109 in again and 104 not in again and len(again) < 8
+
+
+def test_a_repeated_nak_leads_to_one_retransmission():
+    world, pair = _world(psn=100, timeout=0)
+    pair.peer.alive = False
+    world.post(3, count=6)
+    world.run(100)
+    for _ in range(5):
+        world.respond(Response(3, Opcode.ACKNOWLEDGE, 102, nak(Nak.SEQUENCE)))
+    pair.peer.expected = 102
+    world.run(300)
+    assert [psn for _, psn, again in pair.sends if again] == [102, 103, 104, 105]
+    assert pair.retired == 2
+
+
+def test_acknowledgement_requests():
+    """Of the last packet, of each eighth, and of none else."""
+    world, pair = _world(psn=0)
+    requests = []
+    send = world._send
+
+    def record(cycle, index, psn, ackreq, *rest):
+        requests.append((psn, ackreq))
+        send(cycle, index, psn, ackreq, *rest)
+
+    world._send = record
+    world.bench.set_rates(send=0)
+    world.post(3, count=13)
+    world.run(100)
+    world.bench.set_rates()
+    world.drain(5_000)
+    assert requests == [(psn, int(psn in (7, 12))) for psn in range(13)]
+
+
+def test_a_reset_closes_all_queue_pairs():
+    world, pair = _world(psn=5)
+    pair.peer.alive = False
+    world.post(3, count=9)
+    world.run(100)
+    world.bench.reset()
+    world.run(100)
+    assert world.bench.status(3) == (0, 0, 0, 256)
+    world.free.extend(world.packets)
+    world.packets.clear()
+    pair.outstanding.clear()
+    pair.failing, pair.next_psn = True, 0
+    world.post(3, count=2)
+    world.run(100)
+    assert pair.failed == 2 and len(pair.sends) == 9
+    world.open(3, psn=77)
+    world.post(3, count=2)
+    world.drain(5_000)
+    assert world.pairs[3].retired == 2
