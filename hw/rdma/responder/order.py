@@ -35,14 +35,15 @@ def reads_width(config):
 def order_layout(config):
     """State of a queue pair.
 
-    ``inside``: in a message, of ``total`` bytes, of which ``remaining`` ones follow, for ``address``. ``gapped``: a NAK
-    was sent, and the expected packet has not been executed since. ``ahead``: executed packets beyond the gap.
+    ``inside``: in a message, of ``total`` bytes, of which ``remaining`` ones follow, for ``address``. ``gapped``: a
+    NAK was sent, and the expected packet has not been executed since. ``ahead``: executed packets beyond the gap.
     ``records``, ``reads``, ``issued``: records, READs and requests so far. ``repeated``: a duplicate READ may be held.
     """
     return data.StructLayout({
         "expected": PSN_WIDTH, "inside": 1, "gapped": 1, "remaining": 32, "total": 32, "address": ADDR_WIDTH,
         "region": config.region_bits, "generation": GENERATION_WIDTH, "records": COUNT_WIDTH,
-        "reads": reads_width(config), "repeated": 1, "ahead": (config.window).bit_length(), "issued": issued_width(config)})
+        "reads": reads_width(config), "repeated": 1, "ahead": config.window.bit_length(),
+        "issued": issued_width(config)})
 
 
 class OrderCounts(wiring.Signature):
@@ -169,7 +170,8 @@ class PacketOrder(wiring.Component):
         config = self.config
         found = Signal(data.StructLayout({
             "row": order_layout(config), "accepts": 1, "behind": 1, "equal": 1, "near": 1, "seen": 1, "sequence": 1,
-            "total": 1, "reads_full": 1, "reads_none": 1, "backlog": COUNT_WIDTH, "run": len(window.run), "last": 1}), reset_less=True)
+            "total": 1, "reads_full": 1, "reads_none": 1, "backlog": COUNT_WIDTH, "run": len(window.run), "last": 1}),
+            reset_less=True)
         distance, near, in_time = Signal(PSN_WIDTH), Signal(), Signal()
         reads = Signal(reads_width(config))
         m.d.comb += [
@@ -183,7 +185,8 @@ class PacketOrder(wiring.Component):
             found.equal.eq(distance == 0), found.near.eq(near),
             found.seen.eq(window.seen & near),
             found.sequence.eq(Mux(now.read | now.begins, ~row.inside, row.inside)),
-            found.total.eq(Mux(now.read, ~((row.ahead != 0) & (now.packets >> 1).any()), now.begins | in_time)), found.reads_full.eq(reads == config.reads), found.reads_none.eq(reads == 0),
+            found.total.eq(Mux(now.read, ~((row.ahead != 0) & (now.packets >> 1).any()), now.begins | in_time)),
+            found.reads_full.eq(reads == config.reads), found.reads_none.eq(reads == 0),
             found.backlog.eq(row.records - head), found.run.eq(window.run), found.last.eq(window.last),
         ]
         return found
