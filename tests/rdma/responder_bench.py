@@ -65,7 +65,8 @@ class Pace:
 
 
 class Memory:
-    """Bytes by address. A write is visible when its response is accepted. ``failing``: pages that respond with errors."""
+    """Bytes by address. A write is visible when its response is accepted. ``failing``: pages whose responses are
+    errors."""
 
     def __init__(self, beat):
         self.beat, self.content, self.ranges, self.failing = beat, {}, [], set()
@@ -257,7 +258,8 @@ class ResponderBench:
         for number in range(beats):
             at = first + number * width
             resp = SLVERR if at // PAGE in self.memory.failing else OKAY
-            self.beats.append((self.cycle + self.pace.read_latency, self.memory.read_beat(at), resp, number == beats - 1))
+            self.beats.append((self.cycle + self.pace.read_latency, self.memory.read_beat(at), resp,
+                               number == beats - 1))
 
     def _sent(self, value):
         get = lambda name: self.transmit.unpack(value, name)  # noqa: E731

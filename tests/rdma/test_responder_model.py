@@ -166,8 +166,8 @@ def test_random_requests(seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("pace", [
-    Pace(), Pace(writes=0.3, reads=0.3, packets=0.4, beats=0.5, write_latency=40, read_latency=33)], ids=["fast", "slow"])
+@pytest.mark.parametrize("pace", [Pace(), Pace(
+    writes=0.3, reads=0.3, packets=0.4, beats=0.5, write_latency=40, read_latency=33)], ids=["fast", "slow"])
 def test_more_random_requests(seed, pace):
     rng = random.Random(seed)
     run_bench(TINY, lambda bench: _random(bench, rng, 150), rng, pace)

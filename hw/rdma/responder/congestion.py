@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Congestion notification packets: at most one per queue pair and 50 us.
 
-ReceiveDispatch -> CongestionNotices -> Replies.  Latency: at most as many cycles as there are queue pairs.
+dispatch -> CongestionNotices -> Replies.  Latency: at most as many cycles as there are queue pairs.
 Throughput: one packet per cycle.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Event strobes of the responder, for the registers.
 
-PacketOrder, Replies, Completion, ReadResponses -> CountStrobes -> RdmaControl.  Latency: 0.
+PacketOrder, Replies, Completion, ReadResponses -> CountStrobes -> registers.  Latency: 0.
 """
 
 from amaranth import *

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of the regions' changes: a region that changes between a check and its use is recognised.
 
-RdmaControl -> RegionGenerations -> AccessCheck, RegionRecheck, ReadIssue.  Latency: 1 cycle.  Throughput: one look-up
+Registers -> RegionGenerations -> AccessCheck, RegionRecheck, ReadIssue.  Latency: 1 cycle.  Throughput: one look-up
 of each reader per cycle.
 """
 

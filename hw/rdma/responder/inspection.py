@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of a queue pair, for the registers.
 
-PacketOrder, Progress, ReadResponses, QueuePairStates -> ResponderInspection -> RdmaControl.  Latency: 2 cycles.
+PacketOrder, Progress, ReadResponses, QueuePairStates -> ResponderInspection -> registers.  Latency: 2 cycles.
 Throughput: one state per cycle.
 """
 
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from ..config import RdmaConfig
 from ..ports import ResponderStatus

@@ -18,7 +18,7 @@ __all__ = ["COUNT_WIDTH", "GENERATION_WIDTH", "MOST_MESSAGES", "MSN_WIDTH", "Kin
 COUNT_WIDTH, MSN_WIDTH = 32, 24
 
 GENERATION_WIDTH = 16
-"""Bits of the number of a write to the table of regions, which tells a changed region from that of the check."""
+"""Bits of the number of a write to the table of regions, by which a changed region is recognised."""
 
 MOST_MESSAGES = 16
 """Most PSNs by which the expected one advances in a step: bits in a word of the selective window."""
@@ -72,8 +72,8 @@ def payload_layout(config):
 
 
 def settings_layout():
-    """Fields of a connection that checks use. ``mtu``: log2 of it, less 8; ``mask``: bits of the number of a record that
-    must not differ from that of the oldest record in the ring."""
+    """Fields of a connection that checks use. ``mtu``: log2 of it, less 8; ``mask``: bits of a number of records that
+    are 0 if the ring is not full."""
     return data.StructLayout({
         "domain": 8, "mtu": 3, "rnr_timer": 5, "selective": 1, "remote_write": 1, "remote_read": 1, "ring": 1,
         "mask": COUNT_WIDTH, "receive_psn": PSN_WIDTH})
@@ -137,7 +137,8 @@ def progress_layout(config):
     """Completed requests of a queue pair.
 
     ``next``: PSN after the newest completed one. ``msn``: complete messages. ``since``: packets since the last that was
-    to be acknowledged. ``syndrome``, ``selective``: of the newest NAK. ``completed``: requests, for comparison with those issued.
+    to be acknowledged. ``syndrome``, ``selective``: of the newest NAK. ``completed``: requests, for comparison with
+    those issued.
     """
     return data.StructLayout({
         "next": PSN_WIDTH, "msn": MSN_WIDTH, "since": 4, "syndrome": 8, "selective": 1,

@@ -35,14 +35,15 @@ def reads_width(config):
 def order_layout(config):
     """State of a queue pair.
 
-    ``inside``: in a message, of ``total`` bytes, of which ``remaining`` ones follow, for ``address``. ``gapped``: a NAK
-    was sent, and the expected packet has not been executed since. ``ahead``: executed packets beyond the gap.
-    ``records``, ``reads``, ``issued``: records, READs and requests so far.
+    ``inside``: in a message, of ``total`` bytes, of which ``remaining`` ones follow, for ``address``. ``gapped``: a
+    NAK was sent, and the expected packet has not been executed since. ``ahead``: executed packets beyond the gap.
+    ``records``, ``reads``, ``issued``: records, READs and requests so far. ``repeated``: a duplicate READ may be held.
     """
     return data.StructLayout({
         "expected": PSN_WIDTH, "inside": 1, "gapped": 1, "remaining": 32, "total": 32, "address": ADDR_WIDTH,
         "region": config.region_bits, "generation": GENERATION_WIDTH, "records": COUNT_WIDTH,
-        "reads": reads_width(config), "ahead": (config.window).bit_length(), "issued": issued_width(config)})
+        "reads": reads_width(config), "repeated": 1, "ahead": config.window.bit_length(),
+        "issued": issued_width(config)})
 
 
 class OrderCounts(wiring.Signature):
@@ -60,7 +61,9 @@ class PacketOrder(wiring.Component):
     When the expected PSN meets executed packets of the selective window, the next steps advance it over them, by up to
     16 each, before any other request.
 
-    A READ of several packets whose PSNs could include executed packets beyond a gap is invalid. A duplicate READ whose key, range or length is wrong, or for which there is no free entry, is dropped.
+    A READ of several packets whose PSNs could include executed packets beyond a gap is invalid. A duplicate READ whose
+    key, range or length is wrong, or for which there is no free entry, is dropped. A new READ without a free entry is
+    invalid, unless a duplicate may occupy one: then it is dropped, as if it was lost.
 
     Parameters
     ----------
@@ -167,7 +170,8 @@ class PacketOrder(wiring.Component):
         config = self.config
         found = Signal(data.StructLayout({
             "row": order_layout(config), "accepts": 1, "behind": 1, "equal": 1, "near": 1, "seen": 1, "sequence": 1,
-            "total": 1, "reads_full": 1, "backlog": COUNT_WIDTH, "run": len(window.run), "last": 1}), reset_less=True)
+            "total": 1, "reads_full": 1, "reads_none": 1, "backlog": COUNT_WIDTH, "run": len(window.run), "last": 1}),
+            reset_less=True)
         distance, near, in_time = Signal(PSN_WIDTH), Signal(), Signal()
         reads = Signal(reads_width(config))
         m.d.comb += [
@@ -181,7 +185,8 @@ class PacketOrder(wiring.Component):
             found.equal.eq(distance == 0), found.near.eq(near),
             found.seen.eq(window.seen & near),
             found.sequence.eq(Mux(now.read | now.begins, ~row.inside, row.inside)),
-            found.total.eq(Mux(now.read, ~((row.ahead != 0) & (now.packets >> 1).any()), now.begins | in_time)), found.reads_full.eq(reads == config.reads),
+            found.total.eq(Mux(now.read, ~((row.ahead != 0) & (now.packets >> 1).any()), now.begins | in_time)),
+            found.reads_full.eq(reads == config.reads), found.reads_none.eq(reads == 0),
             found.backlog.eq(row.records - head), found.run.eq(window.run), found.last.eq(window.last),
         ]
         return found
@@ -224,7 +229,7 @@ class PacketOrder(wiring.Component):
             m.d.comb += self.counts.duplicate.eq(act)
             with m.If(now.read & found.behind):
                 with m.If(now.allowed & now.sized & ~found.reads_full):
-                    m.d.comb += [entry.kind.eq(Kind.READ_AGAIN), new.reads.eq(row.reads + 1)]
+                    m.d.comb += [entry.kind.eq(Kind.READ_AGAIN), new.reads.eq(row.reads + 1), new.repeated.eq(1)]
             with m.Elif(now.write & found.behind):
                 m.d.comb += entry.kind.eq(Kind.REPEATED)
             with m.Elif(~found.equal):
@@ -234,6 +239,8 @@ class PacketOrder(wiring.Component):
                 refuse(Nak.INVALID_REQUEST, self.counts.invalid)
             with m.Elif((now.begins | now.read) & ~now.allowed):
                 refuse(Nak.REMOTE_ACCESS, self.counts.access)
+            with m.Elif(now.read & found.reads_full & row.repeated):
+                m.d.comb += new.gapped.eq(0)
             with m.Elif(now.read & found.reads_full):
                 refuse(Nak.INVALID_REQUEST, self.counts.invalid)
             with m.Elif(full):
@@ -241,6 +248,7 @@ class PacketOrder(wiring.Component):
                              new.gapped.eq(1), self.counts.not_ready.eq(act)]
             with m.Elif(now.read):
                 m.d.comb += [entry.kind.eq(Kind.READ), new.reads.eq(row.reads + 1), new.gapped.eq(0),
+                             new.repeated.eq(row.repeated & ~found.reads_none),
                              new.expected.eq(row.expected + now.packets), entry.messages.eq(1),
                              more.eq(row.ahead != 0), self.counts.executed.eq(act)]
             with m.Else():

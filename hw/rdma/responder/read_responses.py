@@ -101,11 +101,11 @@ class ReadResponses(wiring.Component):
         # -- The next packet, whose queue pair's state is looked up.
         following, known, looked, sends = Signal(departure, reset_less=True), Signal(), Signal(), Signal()
         now, busy, send, begin, over = (Signal(departure, reset_less=True), Signal(), Signal(), Signal(), Signal())
-        stale, take, first = Signal(), Signal(), Signal()
+        stale, take, first, bad = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             take.eq(departing.valid & ((departing.payload.beats == 0) | complete.valid) & (~known | begin)),
             departing.ready.eq(take), complete.ready.eq(take & (departing.payload.beats != 0)),
-            begin.eq(known & looked & (~busy | over) & ~stale),
+            begin.eq(known & looked & (~busy | (over & ~(send & bad))) & ~stale),
             self.active.qp.eq(Mux(stale, now.packet.qp, following.packet.qp)),
         ]
         with m.If(take):
@@ -116,7 +116,7 @@ class ReadResponses(wiring.Component):
         m.d.sync += [looked.eq(known & ~take & ~begin & ~stale), sends.eq(self.active.bit)]
 
         # -- The packet that is sent: its beats, or a NAK after them.
-        left, bad, silent, drained = Signal(range(config.mtu_beats + 2)), Signal(), Signal(), Signal()
+        left, silent, drained = Signal(range(config.mtu_beats + 2)), Signal(), Signal()
         reply, header = self.replies.payload, self.replies.payload.beat.header
         m.d.comb += [
             bad.eq(now.error | now.packet.refused), silent.eq(~send | bad), drained.eq(left == 0),
@@ -152,10 +152,10 @@ class ReadResponses(wiring.Component):
                          send.eq(sends & ~following.packet.void)]
         with m.If(stale & ~busy & ~self.active.bit):
             m.d.sync += stale.eq(0)
-        self._count(m, now.packet, over, stale)
+        self._count(m, now.packet, over)
 
-    def _count(self, m, packet, over, stale):
-        """Count a READ as complete; after an error, only when its queue pair has failed."""
+    def _count(self, m, packet, over):
+        """Count a READ as complete. After an error, its queue pair has failed before the count is read."""
         config = self.config
         m.submodules.counts = counts = RowTable(config, unsigned(reads_width(config)), depth=config.queue_pairs,
                                                 reads=4)

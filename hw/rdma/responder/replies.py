@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets of the responder, merged.
 
-ReadResponses, Acknowledgements, CongestionNotices -> Replies -> FrameBuilder.  Latency: 1 cycle.  Throughput: one beat
+ReadResponses, Acknowledgements, CongestionNotices -> Replies -> frame builder.  Latency: 1 cycle.  Throughput: one beat
 per cycle.
 """
 

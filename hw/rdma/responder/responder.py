@@ -41,7 +41,6 @@ from .congestion import CongestionNotices
 from .counts import CountStrobes, ResponderCounts
 from .generations import RegionGenerations
 from .inspection import ResponderInspection
-from .intake import RequestIntake
 from .order import PacketOrder
 from .progress import Progress
 from .read_issue import ReadIssue
@@ -50,6 +49,7 @@ from .read_responses import ReadResponses
 from .recheck import RegionRecheck
 from .records import RecordWriter
 from .replies import Replies
+from .request_intake import RequestIntake
 from .states import QueuePairStates
 from .writer import MemoryWriter
 

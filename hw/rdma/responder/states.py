@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which queue pairs accept requests, and which send responses.
 
-RdmaControl, PacketOrder, RegionRecheck, Completion, Replies -> QueuePairStates -> all stages that drop.  Latency: 1
+registers, PacketOrder, RegionRecheck, Completion, Replies -> QueuePairStates -> all stages that drop.  Latency: 1
 cycle.  Throughput: one event of each kind per cycle.
 """
 

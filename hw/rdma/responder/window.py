@@ -32,7 +32,7 @@ class SelectiveWindow(wiring.Component):
     seen : ``Out(1)``
         The packet with this PSN was executed.
     run : ``Out(range(17))``
-        PSNs from this one to the end of the word that are consecutive and were executed; ``counted``: as if this one was.
+        Consecutive PSNs from this one to the end of the word that were executed; with ``counted``, this one is.
     last : ``Out(1)``
         The last of them is the last of the word.
     set, skip, clear : ``In(1)``
@@ -75,7 +75,8 @@ class SelectiveWindow(wiring.Component):
             rows.write.addr.eq(Cat(Mux(self.clear, self.word, psn[_WORD_BITS:])[:number_bits], qp)),
         ]
         # The run is registered: it is cleared a cycle after it was found.
-        kept, run_bits, own = (Signal(MOST_MESSAGES, name=name, reset_less=True) for name in ("kept", "run_bits", "own"))
+        kept, run_bits, own = (Signal(MOST_MESSAGES, name=name, reset_less=True)
+                               for name in ("kept", "run_bits", "own"))
         m.d.sync += [kept.eq(word), run_bits.eq(chain << at), own.eq(bit)]
         with m.If(self.clear):
             m.d.comb += rows.write.data.eq(0)

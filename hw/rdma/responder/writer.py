@@ -22,8 +22,8 @@ __all__ = ["MemoryWriter"]
 class MemoryWriter(wiring.Component):
     """Write packets and records, one at a time, in bursts of full beats with ID 0.
 
-    Each entry is passed on to ``flights`` before its first beat is written; entries without payload alone. A packet that
-    is not written loses its beats.
+    Each entry is passed on to ``flights`` before its first beat is written; entries without payload alone. The beats of
+    a packet that is not written are dropped.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Received requests are separated into headers and payload; queue pairs open between them.
 
-ReceiveDispatch, RdmaControl -> RequestIntake -> AccessCheck, MemoryWriter.  Latency: 1 cycle.  Throughput: one beat per
+dispatch, registers -> RequestIntake -> AccessCheck, MemoryWriter.  Latency: 1 cycle.  Throughput: one beat per
 cycle.
 """
 
