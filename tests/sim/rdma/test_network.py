@@ -315,3 +315,7 @@ def test_errors(tmp_path):
             network.direct(0, FaultAction.DROP, number=0)
         with pytest.raises(NetworkFailed, match=r"^The file .*/none/x cannot be written\.$"):
             network.capture(tmp_path / "none" / "x")
+    for call in (lambda: network.run(1), lambda: network.counts(0), lambda: network.send(0, bytes(60)),
+                 lambda: network.cycle):
+        with pytest.raises(NetworkFailed, match=r"^The network is closed\.$"):
+            call()

@@ -8,7 +8,9 @@ import pytest
 
 from hw.rdma.protocol import Opcode
 from sim.linux.fetch import FetchFailed
+from sim.rdma.bridge import Bridge
 from sim.rdma.connection import Region
+from sim.rdma.network import Faults, Line, SoftwareNetwork, Switch
 from sim.rdma.packets import decode, is_roce
 from sim.rdma.peer import Peer
 from sim.rdma.requester import Failure
@@ -30,10 +32,11 @@ class Setup:
         self.memory = self.peer.add_region(Region(rkey=RKEY, va=VA, memory=bytearray(SIZE))).memory
         self.guest = RoceGuest(folder, self.peer)
         self.guest.segment.observe = self._observe
+        self.observed = True
         self.seen, self.wrong = (Counter(), Counter()), []
 
     def _observe(self, sent, frame):
-        if is_roce(frame):
+        if is_roce(frame) and self.observed:
             packet = decode(frame)      # raises if the ICRC is not ours
             self.seen[sent][packet.opcode] += 1
             if packet.encode() != frame:
@@ -225,6 +228,41 @@ def test_pingpong(setup):
         setup.guest.run(lambda number=number: setup.memory[63] == number)
     setup.guest.run(ended)
     assert setup.guest.end()[0] > 0
+
+
+class PeeredNetwork(SoftwareNetwork):
+    """A network with a software peer at port 0."""
+
+    def __init__(self, peer, **options):
+        super().__init__([Line(bytes_per_cycle=12.5)] * 2, Switch(mark_bytes=4000), **options)
+        self.peer = peer
+
+    def run(self, cycles):
+        super().run(cycles)
+        for frame, bad in self.receive(0):
+            if not bad:
+                self.peer.receive(frame, self.cycle)
+        for frame in self.peer.transmit(self.cycle):
+            self.send(0, frame)
+
+
+def test_the_network_model_is_between_both(setup, seed):
+    """Loss, corrupt frames, duplicates and reordering in both directions, and bytes that arrive."""
+    setup.drop()
+    faults = Faults(loss=0.03, corrupt=0.03, bad_fcs=0.02, duplicate=0.03, reorder=0.05, reorder_cycles=3000)
+    with PeeredNetwork(setup.peer, seed=seed) as network:
+        setup.guest.peer, setup.observed = Bridge(network, 1), False
+        try:
+            pair, opened = setup.guest.connect(setup.peer, timeout=12)
+            for port in (0, 1):
+                network.fault(port, faults)
+            for length in (1, 2501, 30_000, 50_000):
+                _all_ways(setup, pair, opened, length, length)
+            counts = network.counts(0), network.counts(1)
+        finally:
+            setup.guest.peer, setup.observed = setup.peer, True
+    for count in counts:
+        assert count.up_dropped and count.up_corrupted and count.up_duplicated and count.up_reordered
 
 
 def test_commands_that_fail(setup):
