@@ -96,6 +96,15 @@ def test_without_learning_only_assigned_addresses_are_known():
         assert [len(list(network.receive(port))) for port in range(3)] == [1, 1, 1]
 
 
+def test_assigned_addresses_are_not_learned():
+    with _network(3) as network:
+        network.send(2, _packet(1, 0).encode())         # from the address of port 1
+        network.run(100)
+        network.send(0, _packet(0, 1).encode())
+        network.run(100)
+        assert [len(list(network.receive(port))) for port in range(3)] == [1, 1, 0]
+
+
 def test_groups_and_own_addresses():
     with _network(3) as network:
         for destination in (b"\xff" * 6, b"\1\0\x5e\0\0\1"):
@@ -116,6 +125,15 @@ def test_a_full_queue_drops_its_tail():
         counts = network.counts(2)
         assert counts.tail_drops > 50 and counts.received + counts.tail_drops == 200 and counts.marks == 0
         assert limit - 1100 < counts.queue <= limit
+
+
+def test_a_queue_drains_at_the_rate_of_its_segment():
+    with _network(queue_bytes=5000) as network:
+        for _ in range(3):
+            for port in (0, 1):
+                network.flow(port, _packet(port, 2, size=1000).encode(), frames=2)
+            network.run(4 * (1074 + OVERHEAD) // 10 + 250)
+        assert len(list(network.receive(2))) == 12 and network.counts(2).tail_drops == 0
 
 
 @pytest.mark.parametrize("six", [False, True])
