@@ -22,9 +22,10 @@ def _mac(port):
 
 def _packet(source, destination, *, size=100, psn=0, opcode=Opcode.WRITE_ONLY, six=False, **fields):
     ip = bytes(12 if six else 0) + bytes([10, 0, 0])
+    size = 0 if opcode in (Opcode.READ_REQUEST, Opcode.ACKNOWLEDGE, Opcode.CNP) else size
     return Packet(destination=_mac(destination), source=_mac(source), source_ip=ip + bytes([source]),
-                  destination_ip=ip + bytes([destination]), opcode=opcode, psn=psn,
-                  payload=b"" if opcode == Opcode.ACKNOWLEDGE else bytes(size), **{"traffic_class": 2, **fields})
+                  destination_ip=ip + bytes([destination]), opcode=opcode, psn=psn, payload=bytes(size),
+                  **{"traffic_class": 2, **fields})
 
 
 def _network(ports=3, *, rate=10.0, latency=7, seed=1, assign=True, **options):
@@ -62,6 +63,21 @@ def test_rate_of_a_segment():
         counts = network.counts(1)
         assert abs(counts.received_bytes / len(frame) - 200_000 * 3.3 / (len(frame) + OVERHEAD)) < 3
         assert counts.received_payload == 100 * counts.received and counts.tail_drops == 0
+
+
+def test_payload_is_counted_without_headers_and_padding():
+    with _network() as network:
+        total = 0
+        for opcode in Opcode:
+            for size, six, vlan in ((1001, False, None), (0, True, 5), (2, False, 9)):
+                packet = _packet(0, 1, size=size, six=six, opcode=opcode, vlan=vlan)
+                network.send(0, packet.encode())
+                total += len(packet.payload)
+        network.send(0, _mac(1) + _mac(0) + b"\x08\x06" + bytes(46))
+        network.sink(1)
+        network.run(20_000)
+        assert network.counts(0).sent_payload == network.counts(1).received_payload == total
+        assert network.counts(1).received == 3 * len(Opcode) + 1
 
 
 def test_interval_of_a_flow():
@@ -166,6 +182,18 @@ def test_marked_checksums_are_right_for_any_header(seed):
         network.run(500_000)
         received = [decode(frame) for frame, _ in network.receive(2)]
         assert len(received) == 1000 and sum(packet.traffic_class & 3 == 3 for packet in received) > 900
+
+
+def test_a_marked_checksum_that_wraps():
+    plain = int.from_bytes(_packet(0, 2).encode()[24:26], "big")
+    with _network(mark_bytes=0) as network:
+        for wanted in (1, 2, 0xFFFE):
+            packet = _packet(0, 2, identification=(plain - wanted) % 0xFFFF)
+            assert int.from_bytes(packet.encode()[24:26], "big") == wanted
+            for port in (1, 0):
+                network.send(port, packet.encode())
+        network.run(1000)
+        assert sum(decode(frame).traffic_class & 3 == 3 for frame, _ in network.receive(2)) >= 3
 
 
 def _outcome(faults, *, down=False, count=2000, seed=1):
