@@ -26,7 +26,7 @@ from amaranth.lib.wiring import Component
 
 from hw.rdma.config import RdmaConfig
 from sim.cpp.clocked import ClockedInputs
-from sim.rdma.network import HEADERS, Line, Network, NetworkFailed, Switch, load, network_arguments
+from sim.rdma.network import HEADERS, Line, Network, NetworkFailed, Switch, closed, load, network_arguments
 from sim.rdma.pins import pins_header
 from sim.verilator.build import Status
 from sim.verilator.design import Design, component_of
@@ -242,7 +242,7 @@ class Cluster(Network):
         self._handle = functions["cluster_create"](*network_arguments(lines, switch or Switch(), seed), self.units,
                                                    given)
         super().__init__(functions, functions["cluster_network"](self._handle),
-                         lambda: int(functions["cluster_cycle"](self._handle)))
+                         lambda: int(self._call["cluster_cycle"](self._handle)))
 
     def __enter__(self) -> Self:
         return self
@@ -250,6 +250,7 @@ class Cluster(Network):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self._call["cluster_destroy"](self._handle)
+        self._call = closed()
 
     def _do(self, name: str, *arguments: object) -> Any:
         function: Callable[..., Any] = self._call[f"cluster_{name}"]

@@ -25,7 +25,7 @@ from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root, find_compiler
 
 __all__ = ["ANY_FRAME", "ANY_ROCE", "FUNCTIONS", "HEADERS", "FaultAction", "Faults", "Line", "Network", "NetworkFailed",
-           "PortCounts", "SoftwareNetwork", "Switch", "load", "network_arguments"]
+           "PortCounts", "SoftwareNetwork", "Switch", "closed", "load", "network_arguments"]
 
 _HERE = Path(__file__).parent
 _CPP = _HERE.parent / "cpp"
@@ -201,6 +201,11 @@ _BENCH_FUNCTIONS: _Functions = {
 }
 
 
+def closed() -> dict[str, Callable[..., Any]]:
+    """Functions of a network that was destroyed, which raise :class:`NetworkFailed`."""
+    return _Closed()
+
+
 def load(path: Path, functions: _Functions) -> dict[str, Callable[..., Any]]:
     """The functions of a library with a network; they raise :class:`NetworkFailed`."""
     loaded = ctypes.CDLL(str(path))
@@ -233,6 +238,13 @@ def network_arguments(lines: Sequence[Line], switch: Switch, seed: int) -> tuple
                                 switch.forward_cycles, switch.learning, len(lines))), segments
 
 
+class _Closed(dict[str, Callable[..., Any]]):
+    """In place of the functions of a network that was destroyed."""
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        raise NetworkFailed("The network is closed.")
+
+
 class Network:
     """A network in a library: all that does not depend on the kind of its stations.
 
@@ -247,6 +259,7 @@ class Network:
     """
 
     def __init__(self, functions: dict[str, Callable[..., Any]], handle: object, cycle: Callable[[], int]) -> None:
+        self._call: dict[str, Callable[..., Any]]
         self._call, self._network, self._cycle = functions, handle, cycle
         self._buffer = ctypes.create_string_buffer(_FRAME_LIMIT)
 
@@ -313,7 +326,7 @@ class SoftwareNetwork(Network):
         functions = load(_build().path, _BENCH_FUNCTIONS)
         self._bench = functions["bench_create"](*network_arguments(lines, switch or Switch(), seed))
         super().__init__(functions, functions["bench_network"](self._bench),
-                         lambda: int(functions["bench_cycle"](self._bench)))
+                         lambda: int(self._call["bench_cycle"](self._bench)))
 
     def __enter__(self) -> Self:
         return self
@@ -321,6 +334,7 @@ class SoftwareNetwork(Network):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self._call["bench_destroy"](self._bench)
+        self._call = closed()
 
     @property
     def cycle(self) -> int:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sim.linux import fetch as module
-from sim.linux.fetch import Apt, FetchFailed, Packages, choose, codename, fetch
+from sim.linux.fetch import Apt, FetchFailed, Packages, choose, codename, fetch, fetch_libraries
 
 needs_dpkg = pytest.mark.skipif(not os.path.exists("/usr/bin/dpkg-deb"), reason="there is no dpkg on this machine")
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="this machine is not x86-64")
@@ -163,6 +163,20 @@ def test_what_is_there_is_not_fetched_again(tmp_path, tools):
     for name in ("qemu", "linux-image-cloud-amd64"):
         (tmp_path / "linux" / name).mkdir(parents=True)
     assert fetch(tmp_path / "linux").kernel == tmp_path / "linux/linux-image-cloud-amd64"
+
+
+@needs_x86
+@needs_dpkg
+def test_libraries(tmp_path, tools):
+    deb = _deb(tmp_path, "good", {"usr/include/x.h": "1"})
+    tools(apt_get=f'case "$*" in *"download good better") cp {deb} .;; *update*) ;; *) exit 1;; esac')
+    folder = fetch_libraries(tmp_path / "linux", ["good", "better"], suite="sid", mirror="http://mirror/debian")
+    assert (folder / "usr/include/x.h").read_text() == "1" and folder.name.endswith("-sid")
+    assert (folder / "VERSION").read_text() == "sid good better\n"
+    tools(apt_get="exit 99")
+    assert fetch_libraries(tmp_path / "linux", ["better", "good"], suite="sid") == folder
+    with pytest.raises(FetchFailed, match=r"^The index of Debian forky cannot be downloaded from "):
+        fetch_libraries(tmp_path / "linux", ["good"], suite="forky", mirror="http://mirror/debian")
 
 
 def test_qemu_runs_with_its_own_libraries(tmp_path):

@@ -206,3 +206,6 @@ def test_wrong_settings():
             cluster.load(0, 1 << 40, 1)
         with pytest.raises(NetworkFailed, match=r"^A frame has 14 to 16384 bytes, not 5\.$"):
             cluster.send_other(0, b"12345")
+    for call in (lambda: cluster.run(1), lambda: cluster.flow(0, good), lambda: cluster.cycle):
+        with pytest.raises(NetworkFailed, match=r"^The network is closed\.$"):
+            call()

@@ -22,9 +22,10 @@ def _mac(port):
 
 def _packet(source, destination, *, size=100, psn=0, opcode=Opcode.WRITE_ONLY, six=False, **fields):
     ip = bytes(12 if six else 0) + bytes([10, 0, 0])
+    size = 0 if opcode in (Opcode.READ_REQUEST, Opcode.ACKNOWLEDGE, Opcode.CNP) else size
     return Packet(destination=_mac(destination), source=_mac(source), source_ip=ip + bytes([source]),
-                  destination_ip=ip + bytes([destination]), opcode=opcode, psn=psn,
-                  payload=b"" if opcode == Opcode.ACKNOWLEDGE else bytes(size), **{"traffic_class": 2, **fields})
+                  destination_ip=ip + bytes([destination]), opcode=opcode, psn=psn, payload=bytes(size),
+                  **{"traffic_class": 2, **fields})
 
 
 def _network(ports=3, *, rate=10.0, latency=7, seed=1, assign=True, **options):
@@ -64,6 +65,21 @@ def test_rate_of_a_segment():
         assert counts.received_payload == 100 * counts.received and counts.tail_drops == 0
 
 
+def test_payload_is_counted_without_headers_and_padding():
+    with _network() as network:
+        total = 0
+        for opcode in Opcode:
+            for size, six, vlan in ((1001, False, None), (0, True, 5), (2, False, 9)):
+                packet = _packet(0, 1, size=size, six=six, opcode=opcode, vlan=vlan)
+                network.send(0, packet.encode())
+                total += len(packet.payload)
+        network.send(0, _mac(1) + _mac(0) + b"\x08\x06" + bytes(46))
+        network.sink(1)
+        network.run(20_000)
+        assert network.counts(0).sent_payload == network.counts(1).received_payload == total
+        assert network.counts(1).received == 3 * len(Opcode) + 1
+
+
 def test_interval_of_a_flow():
     with _network() as network:
         network.sink(1)
@@ -96,6 +112,15 @@ def test_without_learning_only_assigned_addresses_are_known():
         assert [len(list(network.receive(port))) for port in range(3)] == [1, 1, 1]
 
 
+def test_assigned_addresses_are_not_learned():
+    with _network(3) as network:
+        network.send(2, _packet(1, 0).encode())         # from the address of port 1
+        network.run(100)
+        network.send(0, _packet(0, 1).encode())
+        network.run(100)
+        assert [len(list(network.receive(port))) for port in range(3)] == [1, 1, 0]
+
+
 def test_groups_and_own_addresses():
     with _network(3) as network:
         for destination in (b"\xff" * 6, b"\1\0\x5e\0\0\1"):
@@ -116,6 +141,15 @@ def test_a_full_queue_drops_its_tail():
         counts = network.counts(2)
         assert counts.tail_drops > 50 and counts.received + counts.tail_drops == 200 and counts.marks == 0
         assert limit - 1100 < counts.queue <= limit
+
+
+def test_a_queue_drains_at_the_rate_of_its_segment():
+    with _network(queue_bytes=5000) as network:
+        for _ in range(3):
+            for port in (0, 1):
+                network.flow(port, _packet(port, 2, size=1000).encode(), frames=2)
+            network.run(4 * (1074 + OVERHEAD) // 10 + 250)
+        assert len(list(network.receive(2))) == 12 and network.counts(2).tail_drops == 0
 
 
 @pytest.mark.parametrize("six", [False, True])
@@ -148,6 +182,18 @@ def test_marked_checksums_are_right_for_any_header(seed):
         network.run(500_000)
         received = [decode(frame) for frame, _ in network.receive(2)]
         assert len(received) == 1000 and sum(packet.traffic_class & 3 == 3 for packet in received) > 900
+
+
+def test_a_marked_checksum_that_wraps():
+    plain = int.from_bytes(_packet(0, 2).encode()[24:26], "big")
+    with _network(mark_bytes=0) as network:
+        for wanted in (1, 2, 0xFFFE):
+            packet = _packet(0, 2, identification=(plain - wanted) % 0xFFFF)
+            assert int.from_bytes(packet.encode()[24:26], "big") == wanted
+            for port in (1, 0):
+                network.send(port, packet.encode())
+        network.run(1000)
+        assert sum(decode(frame).traffic_class & 3 == 3 for frame, _ in network.receive(2)) >= 3
 
 
 def _outcome(faults, *, down=False, count=2000, seed=1):
@@ -315,3 +361,7 @@ def test_errors(tmp_path):
             network.direct(0, FaultAction.DROP, number=0)
         with pytest.raises(NetworkFailed, match=r"^The file .*/none/x cannot be written\.$"):
             network.capture(tmp_path / "none" / "x")
+    for call in (lambda: network.run(1), lambda: network.counts(0), lambda: network.send(0, bytes(60)),
+                 lambda: network.cycle):
+        with pytest.raises(NetworkFailed, match=r"^The network is closed\.$"):
+            call()

@@ -1,74 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software peer against itself: through a network with faults, and against wrong packets."""
-
-import heapq
-import random
+"""The software peer against itself, through a network with and without faults."""
 
 import pytest
 
-from hw.errors import UserError
 from hw.rdma.protocol import Nak, Opcode
-from sim.rdma.connection import Connection, Region, Station, difference
-from sim.rdma.packets import decode
-from sim.rdma.peer import Peer
+from sim.rdma.connection import difference
 from sim.rdma.requester import Failure
 from sim.rdma.responder import Record
-
-STATIONS = Station(b"\2\0\0\0\0\1", bytes([10, 0, 0, 1])), Station(b"\2\0\0\0\0\2", bytes([10, 0, 0, 2]))
-STATIONS6 = tuple(Station(one.mac, bytes(12) + one.ip) for one in STATIONS)
-VA, RKEY, SIZE = 0x7F00_0000_1003, 0x1234, 300_000
-
-
-class Network:
-    """Two peers, and frames in flight between them; all times are in one unit."""
-
-    def __init__(self, seed, *, loss=0.0, corrupt=0.0, duplicate=0.0, reorder=0.0, stations=STATIONS, **options):
-        self.random = random.Random(seed)
-        self.loss, self.corrupt, self.duplicate, self.reorder = loss, corrupt, duplicate, reorder
-        self.now, self.number, self.flight = 0.0, 0, []
-        self.peers = [Peer(station) for station in stations]
-        self.memories = [peer.add_region(Region(rkey=RKEY, va=VA, memory=bytearray(self.random.randbytes(SIZE)))).memory
-                         for peer in self.peers]
-        options = {"timeout": 5000.0, **options}
-        first, second = self.random.getrandbits(24), 0xFFFFF0       # the latter wraps soon
-        self.pairs = [peer.connect(Connection(
-            station=peer.station, peer=stations[1 - end], qpn=5 + end, peer_qpn=6 - end,
-            send_psn=(first, second)[end], receive_psn=(second, first)[end], **options))
-            for end, peer in enumerate(self.peers)]
-        self.log = []
-
-    def send(self, end, frame):
-        self.log.append((end, decode(frame)))
-        chance = self.random.random
-        for _ in range(1 + (chance() < self.duplicate)):
-            if chance() < self.loss:
-                continue
-            if chance() < self.corrupt:
-                bit = self.random.randrange(14 * 8, 8 * len(frame))
-                frame = bytearray(frame)
-                frame[bit // 8] ^= 1 << bit % 8
-                frame = bytes(frame)
-            delay = 100 + (self.random.uniform(0, 500) if chance() < self.reorder else 0)
-            self.number += 1
-            heapq.heappush(self.flight, (self.now + delay, self.number, 1 - end, frame))
-
-    def run(self, limit=1_000_000):
-        """Until both peers are idle and no frame is in flight."""
-        for _ in range(limit):
-            for end, peer in enumerate(self.peers):
-                for frame in peer.transmit(self.now, 4):
-                    self.send(end, frame)
-            times = [peer.deadline for peer in self.peers if peer.deadline is not None]
-            times += [self.flight[0][0]] if self.flight else []
-            if not times:
-                if all(peer.idle for peer in self.peers):
-                    return
-                continue
-            self.now = max(self.now + 1, min(min(times), self.now + 10))
-            while self.flight and self.flight[0][0] <= self.now:
-                _, _, end, frame = heapq.heappop(self.flight)
-                self.peers[end].receive(frame, self.now)
-        raise AssertionError("The peers did not end.")
+from tests.sim.rdma.pair import RKEY, SIZE, STATIONS6, VA, Network, lossy_once, opcodes
 
 
 def _traffic(network, count, longest):
@@ -128,42 +67,23 @@ def test_ipv6_and_vlan(seed):
     _traffic(network, 30, 4000)
 
 
-def _opcodes(network, end):
-    return [packet.opcode for sender, packet in network.log if sender == end]
-
-
 def test_opcodes_of_a_message():
     network = Network(1)
     network.pairs[0].requester.write(VA, RKEY, bytes(2049), imm=7)
     network.pairs[0].requester.read(VA, RKEY, 3000)
     network.run()
-    assert _opcodes(network, 0) == [Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST_IMM,
+    assert opcodes(network, 0) == [Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST_IMM,
                                     Opcode.READ_REQUEST]
-    assert _opcodes(network, 1) == [Opcode.ACKNOWLEDGE, Opcode.READ_FIRST, Opcode.READ_MIDDLE, Opcode.READ_LAST]
+    assert opcodes(network, 1) == [Opcode.ACKNOWLEDGE, Opcode.READ_FIRST, Opcode.READ_MIDDLE, Opcode.READ_LAST]
     psns = [difference(packet.psn, network.pairs[0].connection.send_psn) for _, packet in network.log]
     assert psns[:4] == [0, 1, 2, 3] and psns[-3:] == [3, 4, 5]
     assert [packet.msn for sender, packet in network.log if sender and packet.opcode != Opcode.READ_MIDDLE] == [1, 2, 2]
 
 
-def _lossy_once(network, drop):
-    """Drop the frames for which ``drop(sender, packet)`` is true, the first time only."""
-    plain, dropped = network.send, set()
-
-    def send(end, frame):
-        packet = decode(frame)
-        key = end, packet.psn
-        if drop(end, packet) and key not in dropped:
-            dropped.add(key)
-        else:
-            plain(end, frame)
-
-    network.send = send
-
-
 def test_a_dropped_packet_is_repeated_after_a_nak_of_sequence_error():
     network = Network(2)
     first = network.pairs[0].connection.send_psn
-    _lossy_once(network, lambda end, packet: end == 0 and packet.psn == (first + 1) & 0xFFFFFF)
+    lossy_once(network, lambda end, packet: end == 0 and packet.psn == (first + 1) & 0xFFFFFF)
     request = network.pairs[0].requester.write(VA, RKEY, bytes(4096))
     network.run()
     assert request.done and network.pairs[1].responder.gaps == 1 and network.now < 4000     # before the time-out
@@ -174,7 +94,7 @@ def test_a_dropped_packet_is_repeated_after_a_nak_of_sequence_error():
 def test_a_dropped_read_response_is_requested_again():
     network = Network(3)
     first = network.pairs[0].connection.send_psn
-    _lossy_once(network, lambda end, packet: end == 1 and packet.psn == (first + 2) & 0xFFFFFF)
+    lossy_once(network, lambda end, packet: end == 1 and packet.psn == (first + 2) & 0xFFFFFF)
     request = network.pairs[0].requester.read(VA, RKEY, 5000)
     network.run()
     assert request.result == network.memories[1][:5000] and network.now < 4000
@@ -184,7 +104,7 @@ def test_a_dropped_read_response_is_requested_again():
 
 def test_a_dropped_acknowledgement_is_repeated_after_a_time_out():
     network = Network(4)
-    _lossy_once(network, lambda end, packet: end == 1)
+    lossy_once(network, lambda end, packet: end == 1)
     request = network.pairs[0].requester.write(VA, RKEY, b"abc")
     network.run()
     assert request.done and network.now > 5000 and network.pairs[1].responder.duplicates == 1
@@ -250,72 +170,4 @@ def test_rnr_retries_are_limited():
     request = network.pairs[0].requester.write(VA, RKEY, b"abc", 1)
     network.run()
     assert request.failure is Failure.RNR_RETRIES
-    assert _opcodes(network, 0) == [Opcode.WRITE_ONLY_IMM] * 4
-
-
-@pytest.mark.parametrize("change", [
-    {"opcode": Opcode.SEND_ONLY}, {"opcode": Opcode.WRITE_MIDDLE}, {"opcode": Opcode.WRITE_LAST}, {"dma_length": 4},
-    {"dma_length": 1025, "payload": bytes(1025)}, {"opcode": Opcode.WRITE_FIRST},
-    {"opcode": Opcode.WRITE_FIRST, "dma_length": 1024, "payload": bytes(1024)},
-    {"opcode": Opcode.WRITE_FIRST, "dma_length": 2000, "payload": bytes(1000)},
-])
-def test_invalid_requests(change):
-    network = Network(11)
-    connection = network.pairs[0].connection
-    packet = connection.packet(Opcode.WRITE_ONLY, connection.send_psn)
-    packet.va, packet.rkey, packet.dma_length, packet.payload = VA, RKEY, 3, b"abc"
-    for name, value in change.items():
-        setattr(packet, name, value)
-    before = bytes(network.memories[1])
-    network.peers[1].receive(packet.encode(), 0)
-    (response,) = map(decode, network.peers[1].transmit(0))
-    assert (response.opcode, response.syndrome, response.psn) == (Opcode.ACKNOWLEDGE, 0x61, packet.psn)
-    assert network.pairs[1].responder.failed is Nak.INVALID_REQUEST and bytes(network.memories[1]) == before
-    network.peers[1].receive(packet.encode(), 0)
-    assert network.peers[1].transmit(0) == []
-
-
-def test_congestion_is_notified_once_in_an_interval():
-    network = Network(12, congestion=True, traffic_class=3, cnp_interval=50_000.0)
-    network.pairs[0].requester.write(VA, RKEY, bytes(5000))
-    network.run()
-    cnps = [packet for _, packet in network.log if packet.opcode == Opcode.CNP]
-    assert len(cnps) == 2 and all(packet.becn for packet in cnps)     # acknowledgements are marked, too
-    assert [pair.notifications for pair in network.pairs] == [1, 1]
-
-
-def test_frames_of_others():
-    network = Network(13)
-    peer, connection = network.peers[1], network.pairs[0].connection
-    good = connection.packet(Opcode.WRITE_ONLY, connection.send_psn)
-    good.rkey = RKEY
-    frame = good.encode()
-    peer.receive(b"\6" * 6 + frame[6:], 0)
-    peer.receive(frame[:-1] + bytes([frame[-1] ^ 1]), 0)
-    for name, value in (("qpn", 77), ("source_ip", bytes(4)), ("destination_ip", bytes(4)), ("pkey", 1)):
-        wrong = connection.packet(Opcode.WRITE_ONLY, connection.send_psn)
-        setattr(wrong, name, value)
-        peer.receive(wrong.encode(), 0)
-    assert peer.counts == {"other": 1, "wrong": 1, "received": 4, "unknown": 4}
-    assert peer.last_error.startswith("The ICRC is ") and peer.transmit(0) == []
-
-
-def test_wrong_settings():
-    station, other = STATIONS
-    with pytest.raises(UserError, match=r"^The path MTU must be 256, 512, 1024, 2048 or 4096, not 1000\.$"):
-        Connection(station=station, peer=other, qpn=1, peer_qpn=2, mtu=1000)
-    with pytest.raises(UserError, match=r"^qpn must be from 0 to 16777215, not 16777216\.$"):
-        Connection(station=station, peer=other, qpn=1 << 24, peer_qpn=2)
-    with pytest.raises(UserError, match=r"^window must be at least 1, not 0\.$"):
-        Connection(station=station, peer=other, qpn=1, peer_qpn=2, window=0)
-    with pytest.raises(UserError, match=r"^Both stations of a connection must have addresses of the same version of "):
-        Connection(station=station, peer=STATIONS6[1], qpn=1, peer_qpn=2)
-    with pytest.raises(UserError, match=r"^A station has an Ethernet address of 6 bytes and an IP address of 4 or "):
-        Station(b"", bytes(4))
-    network = Network(14)
-    with pytest.raises(UserError, match=r"^The queue pair 0x5 is open already\.$"):
-        network.peers[0].connect(network.pairs[0].connection)
-    with pytest.raises(UserError, match=r"^The connection belongs to another station\.$"):
-        network.peers[0].connect(network.pairs[1].connection)
-    with pytest.raises(UserError, match=r"^The R_Key 0x1234 has a region already\.$"):
-        network.peers[0].add_region(Region(rkey=RKEY, va=0, memory=bytearray()))
+    assert opcodes(network, 0) == [Opcode.WRITE_ONLY_IMM] * 4
