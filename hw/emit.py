@@ -69,8 +69,29 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
         text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=False))
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
-        return str(backend._convert_rtlil_text(text, strip_internal_attrs=True))
+        return _with_evaluated_constants(str(backend._convert_rtlil_text(text, strip_internal_attrs=True)))
 
+
+def _with_evaluated_constants(text: str) -> str:
+    """Verilog whose simulators evaluate the constant bits of a signal with other bits that a process drives.
+
+    Yosys writes them as ``always @*`` without an input, which no event ever starts. The processes themselves depend on
+    a variable of the module, initially 0, for this reason; so do these then.
+    """
+    def module(found: re.Match[str]) -> str:
+        started = re.search(r"^  reg (\\\$auto\$verilog_backend\S+ ) = 0;$", found[0], flags=re.MULTILINE)
+        if not started:
+            return found[0]
+
+        def block(assignment: re.Match[str]) -> str:
+            return f"  always @* begin\n    if ({started[1]}) begin end\n{assignment[1]}\n  end"
+
+        return _CONSTANT_BLOCK.sub(block, found[0])
+
+    return re.sub(r"^module .*?^endmodule$", module, text, flags=re.MULTILINE | re.DOTALL)
+
+
+_CONSTANT_BLOCK = re.compile(r"^  always @\*\n(    [^\n]+ = (?:\d+'[hdbo][0-9a-fx]+|[{}, ])+;)$", re.MULTILINE)
 
 LARGE_BITS = 1 << 21
 """Memories of at least this size get no initial zeros in Verilog. Their rows are written before they are read, UltraRAM

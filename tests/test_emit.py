@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilog and pin list of small components."""
 
+import cocotb
 import pytest
 from amaranth import *
 from amaranth.hdl import Assert, Format
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from cocotb.triggers import Timer
 
 from hw import emit
 
@@ -47,6 +49,35 @@ class Wires(wiring.Component):
         m = Module()
         m.d.comb += self.o.eq(~self.i)
         return m
+
+
+class PartlyConstant(wiring.Component):
+    """Some bits of the output are constant, the others depend on a choice."""
+
+    choice: In(1)
+    i: In(4)
+    o: Out(data.StructLayout({"low": 2, "some": 4, "high": 4}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.o.low.eq(1), self.o.high.eq(9)]
+        with m.If(self.choice):
+            m.d.comb += self.o.some.eq(self.i)
+        return m
+
+
+@pytest.mark.rtl
+def test_simulators_evaluate_constant_bits(simulate):
+    simulate(PartlyConstant())
+
+
+@cocotb.test()
+async def constant_bits(dut):
+    dut.i.value = 0xA
+    for choice, some in ((0, 0), (1, 0xA), (0, 0)):
+        dut.choice.value = choice
+        await Timer(1, "ns")
+        assert int(dut.o.value) == 9 << 6 | some << 2 | 1
 
 
 def test_same_design_same_text():
