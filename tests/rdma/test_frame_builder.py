@@ -70,7 +70,7 @@ class Bench:
         packets, o = dut.packets, dut.o
         if not self.offered and self.beats and self.rng.random() >= self.stalls[0]:
             self.offered = True
-            ctx.set(packets.payload, packets.payload.shape().from_bits(self.beats[0]))
+            ctx.set(packets.payload.as_value(), self.beats[0])
         ctx.set(packets.valid, self.offered)
         ctx.set(o.tready, self.rng.random() >= self.stalls[1])
         taken = self.offered and ctx.get(packets.ready)
