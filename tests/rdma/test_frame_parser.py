@@ -302,8 +302,8 @@ def test_full_buffer(payload, seed):
 
 def test_full_buffer_of_other_frames(seed):
     rng = random.Random(seed)
-    sent = [bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x88B5) / Raw(rng.randbytes(rng.choice([50, 1500]))))
-            for _ in range(14)]
+    sent = [bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x88B5) / Raw(rng.randbytes(length)))
+            for length in [1500, 50, 1500, 1500, 1400, 1500, 50, 1500, 70]]
 
     async def body(bench):
         bench.ready = False

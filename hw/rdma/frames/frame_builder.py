@@ -27,7 +27,7 @@ from hw.stream import Queue
 from .frame_headers import HeaderVector, header_fields, headers, merged
 from .frame_plan import HEADER_BYTES, plan_layout, planned
 from .icrc_stage import IcrcStage, built_layout, framed_layout
-from .lanes import below, rotated, up_to
+from .lanes import below, by_lane, rotated, up_to
 from .peer_table import PeerTable
 
 __all__ = ["FrameBuilder"]
@@ -68,7 +68,7 @@ class FrameBuilder(wiring.Component):
         config = self.config
         self._packet = data.StructLayout({"fields": header_fields(), "plan": plan_layout(config), "ipv6": 1, "vlan": 1})
         self._step = data.StructLayout({
-            "start": 1, "emits": 1, "data": config.data_width, "rotation": config.lane_bits,
+            "emits": 1, "data": config.data_width, "rotation": config.lane_bits,
             "upper": config.beat_bytes, "payload": config.beat_bytes, "first": 1, "ends": 1, "more": 1, "last": 1,
             "icrc_word": config.lane_bits - 2, "last_word": config.lane_bits - 2})
         beat, packet, peer = self._look_up(m)
@@ -125,7 +125,7 @@ class FrameBuilder(wiring.Component):
         m.d.comb += [partial.eq(left_now == now.ends_early), behind.eq(now.ends_early & (left_now == 0))]
         word = (now.icrc_word + 1)[:len(now.icrc_word)]
         m.d.sync += [
-            valid.eq(go), step.start.eq(~inside), step.emits.eq(emits), step.data.eq(beat.data),
+            valid.eq(go), step.emits.eq(emits), step.data.eq(beat.data),
             step.rotation.eq(now.rotation), step.upper.eq(up_to(~now.rotation, lanes)[::-1]),
             step.payload.eq(Mux(partial, below(now.end_lane, lanes), Mux(behind, 0, -1))), step.first.eq(~emitted),
             step.ends.eq(left_now == now.straddles), step.more.eq(now.straddles & (left_now == 0)), step.last.eq(last),
@@ -148,12 +148,11 @@ class FrameBuilder(wiring.Component):
         moved = rotated(m, step.data, step.rotation, unit=8)
         with m.If(valid):
             m.d.sync += before.eq(moved)
-        for lane in range(self.config.beat_bytes):
-            at = slice(8 * lane, 8 * lane + 8)
-            payload = Mux(step.payload[lane], Mux(step.upper[lane], moved[at], before[at]), 0)
-            used = vector.used[lane] if lane < HEADER_BYTES else 0
-            m.d.sync += [built.data[at].eq(Mux(used, vector.sent[at], payload)),
-                         built.covered[at].eq(Mux(used, vector.covered[at], payload))]
+        payload = by_lane(m, step.payload, by_lane(m, step.upper, moved, before))
+        lanes = min(self.config.beat_bytes, HEADER_BYTES)
+        used, bits = Cat(vector.used[:lanes], C(0, self.config.beat_bytes - lanes)), 8 * lanes
+        m.d.sync += [built.data.eq(by_lane(m, used, vector.sent[:bits], payload)),
+                     built.covered.eq(by_lane(m, used, vector.covered[:bits], payload))]
         m.d.sync += [built_valid.eq(valid & step.emits), *(
             built[name].eq(step[name]) for name in ("first", "ends", "more", "last", "icrc_word", "last_word"))]
         return built, built_valid

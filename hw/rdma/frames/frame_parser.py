@@ -28,7 +28,7 @@ from hw.rdma.ports import StationSettings
 from hw.rdma.protocol import ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_BYTES, IPV6_BYTES, UDP_BYTES
 
 from .frame_plan import BARE_HEADERS, HEADER_BYTES
-from .lanes import below, number_of, rotated, up_to
+from .lanes import below, by_lane, number_of, rotated, up_to
 from .other_frames import OtherFrames
 from .packet_buffer import PacketBuffer
 from .received_fields import LENGTH_AT, MASKED, FrameFields, fields_layout, ip_at, udp_at
@@ -178,11 +178,10 @@ class FrameParser(wiring.Component):
                 with m.Case(case):
                     self._mask(m, beat, case >> 1, case & 1, ones, nibbles, zeros)
         used = Mux(partial, up_to(finish_lane, size), inside.replicate(size)) & ~zeros
-        covered = Signal(config.data_width)
-        for lane in range(size):
-            byte = beat.data[8 * lane:8 * lane + 8]
-            m.d.comb += covered[8 * lane:8 * lane + 8].eq(Mux(
-                used[lane], byte | Cat((ones[lane] | nibbles[lane]).replicate(4), ones[lane].replicate(4)), 0))
+        covered, forced = Signal(config.data_width), Signal(config.data_width)
+        m.d.comb += [forced.eq(Cat(Cat((one | nibble).replicate(4), one.replicate(4))
+                                   for one, nibble in zip(ones, nibbles, strict=True))),
+                     covered.eq(by_lane(m, used, beat.data | forced))]
 
         checked = data.StructLayout({
             "data": config.data_width, "covered": config.data_width, "number": len(beat.number),
@@ -258,9 +257,7 @@ class FrameParser(wiring.Component):
         m.d.sync += flush.eq(self._valid & beat.last)
         with m.If(self._valid):
             m.d.sync += before.eq(moved)
-        for lane in range(config.beat_bytes):
-            at = slice(8 * lane, 8 * lane + 8)
-            m.d.comb += row[at].eq(Mux(split[lane] | flush, before[at], moved[at]))
+        m.d.comb += row.eq(by_lane(m, split | flush.replicate(config.beat_bytes), before, moved))
         begins = Signal()
         self._row, self._row_valid, self._row_last = Signal(config.data_width, reset_less=True), Signal(), Signal()
         m.d.comb += [begins.eq(beat.number <= last_number), emits.eq(flush | (self._valid & ~begins))]

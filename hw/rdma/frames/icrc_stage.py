@@ -78,7 +78,7 @@ class IcrcStage(wiring.Component):
         m.d.comb += total.eq(Mux(reduced.first, 0, shifted(m, register, self.config.data_width)) ^ summand)
         with m.If(reduced_valid):
             m.d.sync += register.eq(total)
-        with m.If(reduced.ends):
+        with m.If(reduced_valid & reduced.ends):
             with m.Switch(reduced.icrc_word):
                 for word in range(words):
                     with m.Case(word):

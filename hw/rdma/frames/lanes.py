@@ -3,7 +3,7 @@
 
 from amaranth import *
 
-__all__ = ["below", "bytes_of", "number_of", "rotated", "up_to"]
+__all__ = ["below", "by_lane", "bytes_of", "number_of", "rotated", "up_to"]
 
 
 def bytes_of(value, count=None):
@@ -27,6 +27,13 @@ def below(count, lanes):
 def up_to(last, lanes):
     """Mask of the lanes up to ``last``, with it."""
     return Cat(last >= lane for lane in range(lanes))
+
+
+def by_lane(m, lanes, one, other=0, *, name="spread"):
+    """Bytes of ``one`` in the lanes whose bits are set, of ``other`` in those whose bits are not."""
+    mask = Signal(8 * len(lanes), name=name)
+    m.d.comb += mask.eq(Cat(lane.replicate(8) for lane in lanes))
+    return (one & mask) | (other & ~mask)
 
 
 def rotated(m, value, units, *, unit, right=False, name="turned"):

@@ -63,12 +63,16 @@ def fields_layout():
         and RoCEv2's port.
     header_words
         Whole words of all headers; 2 bytes more.
+    extension
+        Words of extension headers.
     udp_length
         As in UDP.
     sound
         Fields of BTH are valid, and so is the opcode.
     bare
         The opcode permits no payload.
+    pad
+        Bytes of padding behind the payload, as BTH has them.
     sums
         Sums of pairs of words of the IPv4 header.
     source, ce, qpn, opcode, ackreq, psn, va, rkey, dma_length, imm, syndrome, msn
