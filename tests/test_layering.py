@@ -33,7 +33,7 @@ LAYERS = {
     "sim": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.dma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
-    "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
+    "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.rdma", "sim.verilator"},
     "sim.fused": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},

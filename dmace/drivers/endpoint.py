@@ -7,6 +7,7 @@ from typing import Any
 
 from dmace.drivers.ace import AceBus, AceDriver
 from dmace.drivers.dma import DmaDriver
+from dmace.drivers.rdma import RdmaDriver
 from dmace.drivers.registers import Lock
 from dmace.drivers.triggers import TriggerDriver
 from hw.common.sizes import PAGE_BYTES
@@ -47,6 +48,8 @@ class EndpointDriver(TriggerDriver):
     ----------
     dma : :class:`DmaDriver`
     ace : :class:`AceDriver`
+    rdma : :class:`RdmaDriver` or None
+        If there is a RoCEv2 unit.
     """
 
     def __init__(self, bus: AceBus, config: EndpointConfig, *, lock: Lock = nullcontext) -> None:
@@ -54,12 +57,15 @@ class EndpointDriver(TriggerDriver):
         self.config = config
         self.dma = DmaDriver(Window(bus, WINDOWS["DMA"]), config.dma, lock=lock)
         self.ace = AceDriver(Window(bus, WINDOWS["ACE"], config.dma.queues), config.ace, lock=lock)
+        self.rdma = RdmaDriver(Window(bus, WINDOWS["RDMA"]), config.rdma, lock=lock) if config.rdma else None
 
     async def check_identity(self) -> None:
         """Raise RuntimeError unless this is an endpoint of the expected sizes, with such engines."""
         await self._check_identity("SIZES", "TRIGGER_SIZES")
         await self.dma.check_identity()
         await self.ace.check_identity()
+        if self.rdma:
+            await self.rdma.check_identity()
 
     async def post(self, queue: int, word: NativeWord, **options: Any) -> None:
         """Store a :class:`NativeWord` to a queue of the DMA engine; options are for the bus."""

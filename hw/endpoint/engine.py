@@ -110,9 +110,6 @@ class Endpoint(wiring.Component):
         wires.connect("dma.events", "self.events")
 
         # -- Memory. Writes of the DMA engine go to local memory or to a neighbour.
-        for number, path in enumerate(("remote.local_" if config.rdma else "dma_streams.", "ace_streams.")):
-            wires.connect(f"{path}reads", f"memory.reads[{number}]")
-            wires.connect(f"memory.beats[{number}]", f"{path}beats")
         if config.rdma:
             wires.add(remote=RemoteMachines(config))
             for first, second in (
@@ -122,6 +119,9 @@ class Endpoint(wiring.Component):
                     ("remote.memory_reads", "memory.reads[2]"), ("memory.beats[2]", "remote.memory_beats")):
                 wires.connect(first, second)
             wires.connect("remote.ethernet", "self.ethernet")
+        for number, path in enumerate(("remote.local_" if config.rdma else "dma_streams.", "ace_streams.")):
+            wires.connect(f"{path}reads", f"memory.reads[{number}]")
+            wires.connect(f"memory.beats[{number}]", f"{path}beats")
         wires.connect("dma_streams.writes", "split.i")
         wires.connect("ace_streams.writes", "ace_writes.i")
         wires.connect("split.responses", "dma_streams.responses")

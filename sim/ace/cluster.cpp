@@ -7,7 +7,10 @@
 
 #include <cstdio>
 
-#define API extern "C" __attribute__((visibility("default")))
+#include "library.h"
+#ifdef ACE_ETHERNET_BYTES
+#include "network_api.h"
+#endif
 
 namespace {
 
@@ -27,18 +30,6 @@ struct Parameters {
     uint64_t seed;
     uint32_t threads;
 };
-
-thread_local std::string error;
-
-template <class Body>
-auto guarded(Body body) -> decltype(body()) {
-    try {
-        return body();
-    } catch (const std::exception& wrong) {
-        error = wrong.what();
-        return decltype(body())(-1);
-    }
-}
 
 std::string statistics;
 std::vector<uint64_t> rows;
@@ -78,6 +69,17 @@ API Cluster* cluster_create(const Parameters* parameters, const MemoryParameters
 }
 
 API void cluster_destroy(Cluster* cluster) { delete cluster; }
+
+#ifdef ACE_ETHERNET_BYTES
+API int cluster_connect(Cluster* cluster, const SwitchParameters* parameters, const SegmentParameters* segments) {
+    return guarded([&] {
+        cluster->connect(make_network(*parameters, segments));
+        return 0;
+    });
+}
+
+API Network* cluster_network(Cluster* cluster) { return cluster->network(); }
+#endif
 
 API uint64_t cluster_cycle(const Cluster* cluster) { return cluster->cycle; }
 

@@ -43,7 +43,7 @@ public:
     // `links` by dimension, `memories` and `options` by endpoint.
     Cluster(const Shape& shape, const std::array<LinkOptions, kDimensions>& links, const std::vector<Target>& memories,
             std::vector<MemoryOptions> options, uint64_t seed, unsigned threads)
-        : shape_(shape), workers_(threads, [this, threads](unsigned part) { work(part, threads); }) {
+        : shape_(shape), threads_(threads), workers_(threads, [this, threads](unsigned part) { work(part, threads); }) {
         const unsigned ranks = shape.ranks();
         context_.fatalOnError(false);
         for (unsigned rank = 0; rank < ranks; ++rank) {
@@ -63,6 +63,22 @@ public:
             }
     }
 
+#ifdef ACE_ETHERNET_BYTES
+    // Connects the endpoints to the first ports of a network, once. Cycles are simulated in sequence up to the latency of
+    // its segments; one thread does so.
+    void connect(std::unique_ptr<Network> network) {
+        if (network_ || threads_ != 1 || network->size() < size())
+            throw std::runtime_error("A cluster is connected to one network, with a port for each endpoint, and has 1 thread.");
+        network_ = std::move(network);
+        for (unsigned rank = 0; rank < size(); ++rank) {
+            endpoints_[rank]->mac = std::make_unique<MacPort<ACE_ETHERNET_BYTES>>(*network_, rank);
+            for (Segment* segment : {&network_->up(rank), &network_->down(rank)})
+                quantum_ = std::min<uint64_t>(quantum_, segment->options().latency);
+        }
+    }
+    Network* network() { return network_.get(); }
+#endif
+
     size_t size() const { return endpoints_.size(); }
     Endpoint& operator[](size_t rank) { return *endpoints_.at(rank); }
 
@@ -73,6 +89,9 @@ public:
         while (!done()) {
             if (cycle == end) return false;
             until_ = std::min(end, cycle + quantum_);
+#ifdef ACE_ETHERNET_BYTES
+            if (network_) network_->advance(cycle);
+#endif
             workers_.run();
             for (const Made& made : made_) made.link->carry();
             if (context_.gotError())
@@ -179,7 +198,11 @@ private:
     }
 
     Shape shape_;
+    unsigned threads_;
     VerilatedContext context_;
+#ifdef ACE_ETHERNET_BYTES
+    std::unique_ptr<Network> network_;
+#endif
     std::vector<std::unique_ptr<Endpoint>> endpoints_;
     std::vector<Made> made_;
     uint64_t quantum_ = kLongest, until_ = 0;

@@ -7,10 +7,14 @@
 
 #include "Vtop.h"
 #include "beat.h"
+#include "ethernet.h"
 #include "link.h"
 #include "ports.h"
 #include "verilated.h"
 #include "workgroups.h"
+#ifdef ACE_ETHERNET_BYTES
+#include "mac_port.h"
+#endif
 
 constexpr unsigned kPorts = ACE_PORTS, kIdBits = ACE_ID_BITS;
 constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
@@ -50,6 +54,9 @@ public:
     uint64_t logged_from = kNever;  // bursts that begin from this cycle on
     std::vector<Burst> bursts;
     std::unique_ptr<Workgroups<Memory>> workgroups;  // null where there is no kernel
+#ifdef ACE_ETHERNET_BYTES
+    std::unique_ptr<MacPort<ACE_ETHERNET_BYTES>> mac;  // null without a network
+#endif
 
     Endpoint(VerilatedContext* context, const Target& target, const MemoryOptions& options)
         : Ports(std::vector<Target>{target}, options, kIdBits), top_(std::make_unique<Vtop>(context)) {
@@ -124,8 +131,10 @@ private:
             *pins.rx_valid = beat != nullptr;
             if (beat) std::memcpy(pins.rx_payload, beat, kLinkBytes);
         }
+        offer_frames(cycle);
         clock();
         sample(*top_, cycle);
+        take_frames(cycle);
         for (unsigned port = 0; port < kPorts; ++port) {
             const LinkPins& pins = pins_[port];
             if (*pins.tx_valid) {
@@ -142,6 +151,28 @@ private:
         if (!top_->irq) interrupted = kNever;
         else if (interrupted == kNever) interrupted = cycle;
     }
+
+#ifdef ACE_ETHERNET_BYTES
+    void offer_frames(uint64_t cycle) {
+        top_->ethernet___05Fother_rx___05Ftready = 1;
+        if (!mac) return;
+        top_->ethernet___05Ftx___05Ftready = mac->ready(cycle);
+        mac->offer(cycle, top_->ethernet___05Frx___05Ftvalid, top_->ethernet___05Frx___05Ftdata,
+                   top_->ethernet___05Frx___05Ftkeep, top_->ethernet___05Frx___05Ftlast,
+                   top_->ethernet___05Frx___05Ftuser);
+    }
+
+    void take_frames(uint64_t cycle) {
+        if (!mac) return;
+        mac->take(cycle, top_->ethernet___05Ftx___05Ftready, top_->ethernet___05Ftx___05Ftvalid,
+                  top_->ethernet___05Ftx___05Ftdata, top_->ethernet___05Ftx___05Ftkeep,
+                  top_->ethernet___05Ftx___05Ftlast, top_->ethernet___05Ftx___05Ftuser);
+        mac->taken(cycle, top_->ethernet___05Frx___05Ftready);
+    }
+#else
+    void offer_frames(uint64_t) {}
+    void take_frames(uint64_t) {}
+#endif
 
     void posted(uint64_t cycle, uint32_t tag) override {
         if (tag && workgroups) workgroups->stored(cycle, tag);

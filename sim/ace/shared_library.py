@@ -25,7 +25,9 @@ _Status = Callable[[str, int, int], None]
 _HERE = Path(__file__).parent
 _SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "faults.h", "link.h", "workers.h",
                                     "workgroups.h")),
-            *(_HERE.parent / "cpp" / name for name in ("ports.h", "axi_memory.h", "memory.h")))
+            *(_HERE.parent / "cpp" / name for name in ("ports.h", "axi_memory.h", "library.h", "memory.h")))
+_RDMA = _HERE.parent / "rdma"
+_NETWORK = tuple(_RDMA / f"{name}.h" for name in ("capture", "frame", "mac_port", "network", "network_api", "segment"))
 
 _Handle, _Rank, _Number, _Address = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64
 _Text, _Bytes = ctypes.c_char_p, ctypes.c_void_p
@@ -161,15 +163,23 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
 
 
 def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None) -> Library:
+    made_of = component_of(component)
+    ethernet = "ethernet" in made_of.signature.members
     made = build_program(_clocked(component), name="ace_cluster_checked" if checked else "ace_cluster",
-                         main=_HERE / "cluster.cpp", sources=_SOURCES,
-                         generated={"beat.h": beat_header(config, _id_width(component_of(component)))},
-                         includes=(_HERE.parent / "cpp",), checked=checked, shared=True, status=status)
+                         main=_HERE / "cluster.cpp", sources=(*_SOURCES, *(_NETWORK if ethernet else ())),
+                         generated={"beat.h": beat_header(config, _id_width(made_of)),
+                                    "ethernet.h": _ethernet_header(config) if ethernet else ""},
+                         includes=(_HERE.parent / "cpp", _RDMA), checked=checked, shared=True, status=status)
     return _load(made)
 
 
 def _clocked(component: Component | Design) -> Component | Design:
     return Design(ClockedInputs, component) if isinstance(component, Design) else ClockedInputs(component)
+
+
+def _ethernet_header(config: AceConfig) -> str:
+    """Bytes of a beat of the Ethernet port."""
+    return f"#define ACE_ETHERNET_BYTES {config.data_width // 8}\n"
 
 
 def _id_width(component: Component) -> int:

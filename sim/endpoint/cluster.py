@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of endpoints: collectives as in :class:`sim.ace.cluster.Cluster`, and requests to the DMA engines.
+"""A cluster of endpoints: collectives as in :class:`sim.ace.cluster.Cluster`, requests to the DMA engines, Ethernet.
 
 ::
 
@@ -10,6 +10,7 @@
         cluster.wait_requests((0, 1, 1))
 """
 
+import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -24,12 +25,17 @@ from hw.endpoint.registers import WINDOWS
 from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Reason
 from sim.ace.shared_library import ClusterFailed, Library, build_library
+from sim.rdma.network import Line, Network, Switch, load, network_arguments
 from sim.verilator.design import Design
 
 __all__ = ["EndpointCluster", "library"]
 
 _WORDS, _PITCH = 0x2_0000, 64
 _FAILED = 0xFF << 56
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cluster_connect": (ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    "cluster_network": (ctypes.c_void_p, ctypes.c_void_p),
+}
 
 
 @cache
@@ -48,6 +54,11 @@ class EndpointCluster(Cluster):
     ----------
     config : EndpointConfig
     shape : tuple of int
+    lines : sequence of :class:`Line`, optional
+        Segments of an Ethernet, to whose first ports the endpoints are connected; software stations may use the others.
+        Endpoints have RoCEv2 units.
+    switch : :class:`Switch`, optional
+        Of the Ethernet.
     **options
         Options of :class:`sim.ace.cluster.Cluster`.
 
@@ -55,12 +66,21 @@ class EndpointCluster(Cluster):
     ----------
     endpoints : list of :class:`EndpointDriver`
         By rank.
+    network : :class:`Network`
+        The Ethernet.
     """
 
-    def __init__(self, config: EndpointConfig, shape: Sequence[int], **options: Any) -> None:
+    network: Network
+
+    def __init__(self, config: EndpointConfig, shape: Sequence[int], *, lines: Sequence[Line] | None = None,
+                 switch: Switch | None = None, **options: Any) -> None:
         self.whole = config
+        if lines is not None:
+            options["threads"] = 1
         options.setdefault("library", library(config, status=options.get("status")))
         super().__init__(config.ace, shape, **options)
+        if lines is not None:
+            self._connect(lines, switch or Switch(), options.get("seed", 1))
         self.endpoints = [EndpointDriver(self.whole_bus(rank), config) for rank in range(self.size)]
         for endpoint, driver in zip(self.endpoints, self.drivers, strict=True):
             # The cluster's driver keeps track of the program words in use.
@@ -68,6 +88,13 @@ class EndpointCluster(Cluster):
         self.do(*(endpoint.check_identity() for endpoint in self.endpoints))
         for rank in range(self.size):
             self.write_memory(rank, _WORDS, bytes(_PITCH * config.dma.queues))
+
+    def _connect(self, lines: Sequence[Line], switch: Switch, seed: int) -> None:
+        if not self.whole.rdma:
+            raise ClusterFailed("Endpoints without a RoCEv2 unit cannot be connected to an Ethernet.")
+        functions = load(self._library.program.path, _FUNCTIONS)
+        functions["cluster_connect"](self._handle, *network_arguments(lines, switch, seed))
+        self.network = Network(functions, functions["cluster_network"](self._handle), lambda: self.cycle)
 
     def whole_bus(self, rank: int) -> AceBus:
         return super().bus(rank)

@@ -30,7 +30,7 @@ __all__ = ["ANY_FRAME", "ANY_ROCE", "FUNCTIONS", "HEADERS", "FaultAction", "Faul
 _HERE = Path(__file__).parent
 _CPP = _HERE.parent / "cpp"
 HEADERS = (*(_HERE / f"{name}.h" for name in ("frame", "segment", "capture", "network", "network_api")),
-           _CPP / "memory.h")
+           _CPP / "memory.h", _CPP / "library.h")
 """Sources of the network for a library that contains it."""
 _OPTIONS = ("-std=gnu++17", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-shared")
 

@@ -7,9 +7,8 @@
 #include <array>
 #include <cstring>
 
+#include "library.h"
 #include "network.h"
-
-#define API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
@@ -33,18 +32,6 @@ struct DirectedParameters {
     uint32_t skip, count, action;
     uint64_t cycles;
 };
-
-thread_local std::string error;
-
-template <class Body>
-auto guarded(Body body) -> decltype(body()) {
-    try {
-        return body();
-    } catch (const std::exception& wrong) {
-        error = wrong.what();
-        return decltype(body())(-1);
-    }
-}
 
 inline std::unique_ptr<Network> make_network(const SwitchParameters& given, const SegmentParameters* segments) {
     std::vector<SegmentOptions> options;
