@@ -119,7 +119,7 @@ def test_random(simulate, name, bursts, soak):
                      RDMA_BURSTS=bursts * (20 if soak else 1))
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(options=[{}, STALLS, FAILS, {"source": 0.2, **LATE}])
 async def random_traffic(dut, options):
     bench = await live_bench(dut, **options)
@@ -132,7 +132,7 @@ async def random_traffic(dut, options):
     _total.update(bench.seen)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=20, timeout_unit="ms")
 async def all_cases_occurred(dut):
     dut._log.info(str(_total))
     assert not [name for name in SEEN if not _total[name]]

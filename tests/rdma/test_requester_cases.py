@@ -44,7 +44,7 @@ async def _send_and_retire(bench):
                 bench.retire(packet)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def all_entries(dut):
     """Each entry is used once; then bursts wait, and continue when entries are free."""
     bench = await live_bench(dut, automatic=False)
@@ -61,7 +61,7 @@ async def all_entries(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def all_blocks(dut):
     """Payload fills the whole store. A burst that finds no block waits; its beats and all others are correct."""
     bench = await live_bench(dut, automatic=False)
@@ -82,7 +82,7 @@ async def all_blocks(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(before=[0, 1, 2])
 async def retired_while_being_sent(dut, before):
     """Neither the entry nor the blocks are free until the packet was read. It is being read, looked up, or offered,
@@ -118,7 +118,7 @@ async def retired_while_being_sent(dut, before):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def read_fails_after_its_first_part(dut):
     """Error beats replace the second part only, and stay behind the data of the first one."""
     bench = await live_bench(dut, automatic=False)
@@ -142,7 +142,7 @@ async def read_fails_after_its_first_part(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def closed_queue_pairs(dut):
     bench = await live_bench(dut)
     remote = bench.remotes[3]
@@ -160,7 +160,7 @@ async def closed_queue_pairs(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def limits_of_memory(dut):
     """Each length of memory around the end of a burst."""
     bench = await live_bench(dut)
@@ -187,7 +187,7 @@ async def limits_of_memory(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def starts_again_after_reset(dut):
     bench = await live_bench(dut, automatic=False)
     for number in range(20):
@@ -206,7 +206,7 @@ async def starts_again_after_reset(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reads_and_writes_alternate(dut):
     """Neither kind of burst waits while entries are taken by the other."""
     bench = await live_bench(dut, sink=0.5)
@@ -221,7 +221,7 @@ async def reads_and_writes_alternate(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def order_of_a_queue_pair(dut):
     """Packets are posted in the order of their bursts, which are not interleaved."""
     bench = await live_bench(dut, automatic=False)

@@ -46,7 +46,7 @@ async def _until(bench, done):
     raise AssertionError("no progress")
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(beats=[1, 5])
 async def latency_of_a_write(dut, beats):
     bench = await live_bench(dut, automatic=False)
@@ -63,7 +63,7 @@ async def latency_of_a_write(dut, beats):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def latency_of_a_read(dut):
     bench = await live_bench(dut, automatic=False)
     bench.read(1, bench.remotes[3], 5, 3)
@@ -80,7 +80,7 @@ async def latency_of_a_read(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def bursts_of_one_beat(dut):
     """A burst per cycle is posted, a packet per cycle is sent, and one per cycle retires."""
     bench = await live_bench(dut, automatic=False)
@@ -99,7 +99,7 @@ async def bursts_of_one_beat(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def packets_without_bubbles(dut):
     bench = await live_bench(dut, automatic=False)
     config = bench.config
@@ -118,7 +118,7 @@ async def packets_without_bubbles(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def free_blocks_follow_each_other(dut):
     """After the blocks of long packets, one per cycle is taken by bursts of one beat."""
     bench = await live_bench(dut)
@@ -136,7 +136,7 @@ async def free_blocks_follow_each_other(dut):
     await bench.drain()
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def read_data_without_bubbles(dut):
     """Also if payload that is not aligned takes a beat more than on the line: then that beat is the only one."""
     bench = await live_bench(dut, automatic=False)
