@@ -91,7 +91,7 @@ class ResponderModel:
         return []
 
     def _beyond_gap(self, qp, request, distance):
-        named = (qp.expected - 1) % WRAP
+        named = qp.expected ^ HALF
         if qp.selective and distance < self.window and request.psn in qp.remembered:
             return [self._nak(qp, request, Nak.SEQUENCE, request.psn)] if request.opcode < 6 + 7 else []
         if (qp.selective and request.opcode == Opcode.WRITE_ONLY and distance < self.window
@@ -135,6 +135,8 @@ class ResponderModel:
         if size > qp.mtu or (not last and (size < qp.mtu or done >= message["total"])):
             raise invalid
         if last and (done != message["total"] or (not first and size == 0)):
+            raise invalid
+        if first and request.dma_length > LONGEST:
             raise invalid
         if first and not self._range(qp, request, "write"):
             raise denied

@@ -106,10 +106,11 @@ class Requester:
                 self.next, self.wait_until = psn, cycle + RNR_WAIT
             elif self.selective:
                 got = psn + (reply.msn - psn + HALF) % WRAP - HALF
-                assert got == psn - 1 or psn < got < self.top, f"names {got}, which was not sent"
-                if got > psn:
+                none = abs(got - psn) == HALF
+                assert none or psn < got < self.top, f"names {got}, which was not sent"
+                if not none:
                     self.received.add(got)
-                self.next = min(self.next, psn) if self.next > got + 8 or got < psn else self.next
+                self.next = min(self.next, psn) if none or self.next > got + 8 else self.next
                 self.progress_at = min(self.progress_at, cycle - TIMEOUT // 2)
             else:
                 self.next = psn

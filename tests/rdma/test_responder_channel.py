@@ -120,7 +120,7 @@ async def _exchange(bench, rng, *, queue_pairs, messages, selective, loss=0.03, 
 @pytest.mark.parametrize("selective", [False, True])
 def test_exchange(seed, selective):
     rng = random.Random(seed)
-    run_bench(TINY, lambda bench: _exchange(bench, rng, queue_pairs=3, messages=12, selective=selective), rng,
+    run_bench(TINY, lambda bench: _exchange(bench, rng, queue_pairs=3, messages=8, selective=selective), rng,
               Pace(write_latency=20, read_latency=30))
 
 

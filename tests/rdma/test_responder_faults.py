@@ -132,7 +132,7 @@ def test_a_region_that_changes():
     run_bench(TINY, body, random.Random(1))
 
 
-@pytest.mark.parametrize("close", [False, True])
+@pytest.mark.parametrize("close", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_stop(close):
     """A queue pair that stops, or is closed, sends nothing more and becomes idle; the other one is not affected."""
     async def body(bench):

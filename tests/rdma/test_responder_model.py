@@ -162,7 +162,7 @@ async def _random(bench, rng, rounds):
 
 def test_random_requests(seed):
     rng = random.Random(seed)
-    run_bench(TINY, lambda bench: _random(bench, rng, 30), rng)
+    run_bench(TINY, lambda bench: _random(bench, rng, 16), rng)
 
 
 @pytest.mark.long

@@ -124,7 +124,7 @@ def test_selective_repeat():
             assert bench.replies[-1].psn == start - 1 and bench.replies[-1].msn == start
         bench.send(_write(QP, start + 16, 0, b"too far."))
         await bench.drain()
-        assert bench.replies[-1].syndrome == SEQUENCE and bench.replies[-1].msn == start - 1
+        assert bench.replies[-1].syndrome == SEQUENCE and bench.replies[-1].msn == start ^ 1 << 23
         assert await bench.status(QP) == (0, start, start)
 
     run_bench(TINY, body, random.Random(1))

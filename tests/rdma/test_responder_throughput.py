@@ -3,6 +3,8 @@
 
 import random
 
+import pytest
+
 from hw.rdma.config import RdmaConfig
 from hw.rdma.protocol import Opcode
 from tests.rdma.responder_bench import Request, run_bench
@@ -43,16 +45,20 @@ class _Sender:
         return (bench.replies[-1].cycle - bench.replies[skip].cycle) / (count - 1 - skip)
 
 
-def test_rates():
+SHORT = ((Opcode.WRITE_ONLY, 64, 0, 40, 3.0), (Opcode.WRITE_ONLY, 64, 7, 40, 3.0),
+         (Opcode.READ_REQUEST, 64, 0, 16, 4.0))
+LONG = ((Opcode.WRITE_ONLY, 4096, 0, 6, 64.5), (Opcode.READ_REQUEST, 4096, 0, 8, 65.5))
+"""Operation, bytes, offset, packets, and most cycles per packet."""
+
+
+@pytest.mark.parametrize("cases", [SHORT, pytest.param(LONG, marks=pytest.mark.long)], ids=["64", "4096"])
+def test_rates(cases):
     """A WRITE of 64 bytes takes 3 cycles, a READ of 64 bytes 4, with one queue pair or several; long ones a cycle per
     beat, and 2 % more."""
     async def body(bench):
         sender = _Sender(bench)
         await sender.start()
-        for op, size, offset, count, most in (
-                (Opcode.WRITE_ONLY, 64, 0, 60, 3.0), (Opcode.WRITE_ONLY, 64, 7, 60, 3.0),
-                (Opcode.WRITE_ONLY, 4096, 0, 6, 64.5), (Opcode.READ_REQUEST, 64, 0, 16, 4.0),
-                (Opcode.READ_REQUEST, 4096, 0, 8, 65.5)):
+        for op, size, offset, count, most in cases:
             for queue_pairs in (1, CONFIG.queue_pairs):
                 cycles = await sender.measure(op, queue_pairs, size, offset, count, count // 3)
                 print(f"{op.name}, {size} bytes at {offset}, {queue_pairs} queue pairs: {cycles:.2f} cycles")

@@ -19,7 +19,7 @@ from .rows import RowRead, RowTable
 
 __all__ = ["AccessCheck"]
 
-MOST_READ = 1 << 31
+LONGEST = 1 << 31
 """Longest message (IBTA 1.6, 9.3.2)."""
 
 _BEGINS = (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM)
@@ -71,13 +71,13 @@ class AccessCheck(wiring.Component):
             table.addr.eq(op.rkey[8:]), table.en.eq(go), self.generations.addr.eq(op.rkey[8:]),
             self.generations.en.eq(go), settings.addr.eq(op.qp), settings.en.eq(go),
         ]
-        mtu, found = settings.data.mtu, Signal(checked_layout(config), name="found")
+        mtu, found, fits = settings.data.mtu, Signal(checked_layout(config), name="found"), Signal()
         length, total = looked.length, looked.dma_length
         full, one, whole, longer, rights = Signal(), Signal(), Signal(), Signal(), Signal()
         limit = Signal(config.mtu_bits + 1)
         m.d.comb += [
             limit.eq(256 << mtu), full.eq(length == limit), one.eq(length <= limit), whole.eq(total == length),
-            longer.eq(total > limit),
+            longer.eq(total > limit), fits.eq(total <= LONGEST),
             known.eq((region.key == looked.rkey[:8]) & region.valid & (region.domain == settings.data.domain)),
             rights.eq(Mux(found.read, region.readable & settings.data.remote_read,
                           region.writable & settings.data.remote_write)),
@@ -91,9 +91,9 @@ class AccessCheck(wiring.Component):
               for name in ("mtu", "rnr_timer", "selective", "ring", "mask", "receive_psn")),
         ]
         with m.If(found.read):
-            m.d.comb += found.sized.eq((length == 0) & (total <= MOST_READ))
+            m.d.comb += found.sized.eq((length == 0) & fits)
         with m.Elif(found.begins):
-            m.d.comb += found.sized.eq(Mux(found.ends, one & whole, full & longer))
+            m.d.comb += found.sized.eq(Mux(found.ends, one & whole, full & longer & fits))
         with m.Else():
             m.d.comb += found.sized.eq(Mux(found.ends, one & length.any(), full))
 

@@ -132,9 +132,9 @@ class Acknowledgements(wiring.Component):
             m.d.comb += [header.psn.eq(kept.next), header.syndrome.eq(nak(Nak.SEQUENCE)), header.msn.eq(now.psn)]
         with m.Elif(kept_nak):
             m.d.comb += [header.psn.eq(kept.next), header.syndrome.eq(kept.syndrome)]
-            # A dropped packet is not named: the PSN before the expected one stands for none.
+            # A dropped packet is not named: a PSN outside of all windows stands for none.
             with m.If(kept.selective & (kept.syndrome == nak(Nak.SEQUENCE))):
-                m.d.comb += header.msn.eq(kept.next - 1)
+                m.d.comb += header.msn.eq(kept.next ^ 1 << PSN_WIDTH - 1)
             for code, fault in FAULTS.items():
                 with m.If(kept.syndrome == nak(code)):
                     m.d.comb += reply.fault.eq(fault)
