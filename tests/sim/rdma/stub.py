@@ -14,7 +14,8 @@ FAULT = 0xF00
 class LoopUnit(wiring.Component):
     """DMA traffic goes to the own memory, other traffic to the Ethernet port; bit 0 of the register is ``irq``.
 
-    Bits 2:1 of the register plant an error: 1 corrupts ``tkeep``, 2 corrupts the ID of responses.
+    Bits 2:1 of the register plant an error: 1 corrupts ``tkeep``, 2 corrupts the ID of responses, 3 removes the last
+    of read beats. Bit 3 marks sent frames as corrupt.
     """
 
     def __init__(self, config: RdmaConfig) -> None:
@@ -35,6 +36,10 @@ class LoopUnit(wiring.Component):
             m.d.comb += source.tready.eq(target.tready)
         with m.If(register[1:3] == 1):
             m.d.comb += self.mac_tx.tkeep.eq(self.other_tx.tkeep & ~1)
+        with m.If(register[1:3] == 3):
+            m.d.comb += self.beats.payload.last.eq(0)
+        with m.If(register[3]):
+            m.d.comb += self.mac_tx.tuser.eq(self.other_tx.tlast)
         address = Signal(12)
         m.d.comb += [
             self.irq.eq(register[0]), bus.awready.eq(bus.awvalid & bus.wvalid & ~bus.bvalid),

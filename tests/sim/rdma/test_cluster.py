@@ -146,6 +146,16 @@ def test_corrupt_frames_and_a_full_receive_fifo():
         assert list(cluster.receive_other(0)) == [] and cluster.counts(0).overruns == 1
 
 
+def test_a_unit_marks_a_frame_as_corrupt():
+    generator = random.Random(3)
+    with _cluster(ports=2) as cluster:
+        for value in (8, 0):
+            cluster.write_register(0, 0, value)
+            cluster.send_other(0, _frame(generator, 0, 1, 100))
+            cluster.run(1000)
+        assert len(list(cluster.receive_other(1))) == cluster.counts(0).fcs_drops == 1
+
+
 def test_registers_and_interrupts():
     with _cluster() as cluster:
         cluster.write_registers(1, [(0, 0x12345600), (0, 0x87654320)])
@@ -181,6 +191,12 @@ def test_rules_are_checked():
         cluster.map(1, remote_memory(0), 8)
         cluster.flow(1, Flow(write=True, local=0, remote=remote_memory(0), size=8, count=1))
         with pytest.raises(NetworkFailed, match=r"^Unit 1 responded to a burst that was not issued\.$"):
+            cluster.run(1000)
+    with _cluster() as cluster:
+        cluster.write_register(0, 0, 6)
+        cluster.map(0, remote_memory(0), 8)
+        cluster.flow(0, Flow(write=False, local=0, remote=remote_memory(0), size=8, count=1))
+        with pytest.raises(NetworkFailed, match=r"^Unit 0 responded to a burst that was not issued\.$"):
             cluster.run(1000)
     with _cluster() as cluster:
         cluster.flow(0, Flow(write=False, local=0, remote=remote_memory(0), size=8, count=1))

@@ -46,7 +46,7 @@ def test_window_reads_and_acknowledgement_requests():
 
 
 def test_progress_restores_the_retries():
-    network = Network(17, retries=1)
+    network = Network(17, retries=1, window=1)
     lossy_once(network, lambda end, packet: end == 0)
     requests = [network.pairs[0].requester.write(VA, RKEY, b"abc") for _ in range(5)]
     network.run()

@@ -38,11 +38,15 @@ def test_frames_in_both_directions(ends):
     for at in range(0, len(data), 97):      # in pieces
         other.sendall(data[at:at + 97])
     assert [segment.receive(1) for _ in frames] == frames and segment.receive(0) is None
+    other.sendall(_framed(frames[1]) + _framed(frames[2])[:9])
+    assert segment.receive(1) == frames[1] and segment.receive(0.01) is None
+    other.sendall(_framed(frames[2])[9:])
+    assert segment.receive(1) == frames[2]
     segment.send(frames[3])
     assert other.recv(1000) == _framed(frames[3])
     other.sendall(_framed(b"\2" * 6 + frames[0][6:], b"\xff" * 6 + frames[0][6:]))
     assert segment.receive(1) == b"\xff" * 6 + frames[0][6:]       # that of another station was skipped
-    assert segment.counts == {"received": 51, "sent": 1}
+    assert segment.counts == {"received": 53, "sent": 1}
 
 
 def test_chosen_frames_are_dropped(ends):
