@@ -8,7 +8,7 @@ from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from hw.rdma.config import TINY
-from hw.rdma.ports import Fault
+from hw.rdma.fault import Fault
 from hw.rdma.protocol import ACK, Nak, Opcode, SyndromeKind
 from hw.rdma.responder import Responder
 from tests.rdma.responder_bench import OKAY, PAGE, Memory, Pace, Request, ResponderBench, run_bench

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from hw.rdma.config import TINY
-from hw.rdma.ports import Fault
+from hw.rdma.fault import Fault
 from hw.rdma.protocol import ACK, Nak, Opcode, SyndromeKind
 from tests.rdma.responder_bench import Pace, Request, run_bench
 from tests.rdma.responder_model import WRAP
