@@ -102,13 +102,15 @@ def test_other_traffic(width, seed):
                 if number:
                     packet = random_packet(rng, 64)
                     sent.append((packet, peer))
+                    await bench.send(incoming(packet, peer), corrupt=True)
                     await bench.send(incoming(packet, peer))
 
     bench = run_receiver(config_of(width), rng, body)
     assert bench.others == wanted
     for found, (packet, peer) in zip(bench.packets, sent, strict=True):
         expect(found, packet, peer)
-    assert bench.counts["malformed"] == bench.counts["passed"] == len(wanted) and not bench.counts["lost"]
+    assert bench.counts["malformed"] == len(wanted) + len(sent)
+    assert bench.counts["passed"] == len(wanted) and not bench.counts["lost"]
 
 
 def _set(layer, **fields):
@@ -310,13 +312,16 @@ def test_full_buffer_of_other_frames(seed):
         await bench.send(Ether(type=0x88B5).build() + rng.randbytes(9000))
         for one in sent:
             await bench.send(one)
-        bench.ready = True
+        # One whose middle alone finds no free entry.
+        for at in range(0, 1500, bench.size):
+            bench.ready = at > 800
+            await bench.step((sent[-2][at:at + bench.size], at + bench.size >= 1500, 0))
         await bench.drain()
         await bench.send(sent[0])
 
     bench = run_receiver(config_of(512), rng, body)
     kept = [one for one in sent if one in bench.others]
-    assert bench.others == [*kept, sent[0]] and bench.counts["lost"] == len(sent) - len(kept) + 1
+    assert bench.others == [*kept, sent[0]] and bench.counts["lost"] == len(sent) - len(kept) + 2
     assert bench.counts["lost"] > 1 and bench.counts["passed"] == len(kept) + 1
 
 
