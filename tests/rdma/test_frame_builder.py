@@ -117,8 +117,9 @@ STALLS = (0.3, 0.5)
 
 @pytest.mark.parametrize("width, count, stalls", [
     (64, 60, (0, 0)), (64, 30, STALLS), (512, 40, (0, 0)), *(
-        pytest.param(width, 40, stalls, marks=pytest.mark.long) for width, stalls in (
-            (128, STALLS), (256, (0, 0)), (256, STALLS), (512, STALLS), (1024, (0, 0)), (1024, STALLS)))])
+        pytest.param(width, 40, stalls, marks=[pytest.mark.long, *more]) for width, stalls, more in (
+            (128, STALLS, ()), (256, STALLS, ()), (512, STALLS, ()), (1024, STALLS, ()),
+            (256, (0, 0), [pytest.mark.soak]), (1024, (0, 0), [pytest.mark.soak])))])
 def test_random_packets(width, count, stalls, seed):
     rng = random.Random(seed)
 

@@ -38,11 +38,12 @@ def make_peer(rng, kind):
                        MAPPED | rng.getrandbits(32))
 
 
-@pytest.mark.parametrize("width, count", [
-    (64, 60), (512, 50), *(pytest.param(width, 40, marks=pytest.mark.long) for width in (128, 256, 1024))])
-@pytest.mark.parametrize("gaps, stalls", [(0, 0), pytest.param(0.3, 0.3, marks=pytest.mark.long)],
-                         ids=["steady", "gaps"])
-def test_random_packets(width, count, gaps, stalls, seed):
+@pytest.mark.parametrize("width, count, gaps", [
+    (64, 60, 0), (512, 50, 0), *(
+        pytest.param(width, 40, gaps, marks=[pytest.mark.long, *more]) for width, gaps, more in (
+            (64, 0.3, ()), (128, 0.3, ()), (512, 0.3, ()), (1024, 0.3, ()),
+            (256, 0.3, [pytest.mark.soak]), (1024, 0, [pytest.mark.soak])))])
+def test_random_packets(width, count, gaps, seed):
     rng = random.Random(seed)
     sent = []
 
@@ -52,7 +53,7 @@ def test_random_packets(width, count, gaps, stalls, seed):
             sent.append((packet, peer))
             await bench.send(incoming(packet, peer))
 
-    bench = run_receiver(config_of(width), rng, body, gaps=gaps, stalls=stalls)
+    bench = run_receiver(config_of(width), rng, body, gaps=gaps, stalls=gaps)
     for found, (packet, peer) in zip(bench.packets, sent, strict=True):
         expect(found, packet, peer)
     marked = sum(peer.traffic_class & 3 == CE for _, peer in sent)
@@ -102,13 +103,15 @@ def test_other_traffic(width, seed):
                 if number:
                     packet = random_packet(rng, 64)
                     sent.append((packet, peer))
+                    await bench.send(incoming(packet, peer), corrupt=True)
                     await bench.send(incoming(packet, peer))
 
     bench = run_receiver(config_of(width), rng, body)
     assert bench.others == wanted
     for found, (packet, peer) in zip(bench.packets, sent, strict=True):
         expect(found, packet, peer)
-    assert bench.counts["malformed"] == bench.counts["passed"] == len(wanted) and not bench.counts["lost"]
+    assert bench.counts["malformed"] == len(wanted) + len(sent)
+    assert bench.counts["passed"] == len(wanted) and not bench.counts["lost"]
 
 
 def _set(layer, **fields):
@@ -167,7 +170,7 @@ def hostile(rng):
             yield bytes(wrong), None
 
 
-@pytest.mark.parametrize("width", [64, pytest.param(512, marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", [64, pytest.param(512, marks=pytest.mark.soak)])
 def test_hostile_frames(width, seed):
     """None of them becomes a packet, and a good frame directly behind each of them does."""
     rng = random.Random(seed)
@@ -209,7 +212,7 @@ def test_each_hostile_frame_is_counted(width, seed):
 
 
 @pytest.mark.parametrize("width, kind", [
-    (64, 3), *(pytest.param(*one, marks=pytest.mark.long) for one in ((64, 0), (256, 0), (512, 0), (512, 3)))])
+    (64, 3), *(pytest.param(*one, marks=pytest.mark.long) for one in ((64, 0), (512, 3)))])
 def test_truncated_frames(width, kind, seed):
     """A frame of every length up to the whole one."""
     rng = random.Random(seed)
@@ -248,7 +251,7 @@ def test_padded_frames(seed):
         expect(found, packet, peer)
 
 
-@pytest.mark.parametrize("width", [64, pytest.param(512, marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", [64, pytest.param(512, marks=pytest.mark.soak)])
 def test_random_bytes(width, seed):
     """Random frames, and random bytes behind good headers."""
     rng = random.Random(seed)
@@ -310,13 +313,16 @@ def test_full_buffer_of_other_frames(seed):
         await bench.send(Ether(type=0x88B5).build() + rng.randbytes(9000))
         for one in sent:
             await bench.send(one)
-        bench.ready = True
+        # One whose middle alone finds no free entry.
+        for at in range(0, 1500, bench.size):
+            bench.ready = at > 800
+            await bench.step((sent[-2][at:at + bench.size], at + bench.size >= 1500, 0))
         await bench.drain()
         await bench.send(sent[0])
 
     bench = run_receiver(config_of(512), rng, body)
     kept = [one for one in sent if one in bench.others]
-    assert bench.others == [*kept, sent[0]] and bench.counts["lost"] == len(sent) - len(kept) + 1
+    assert bench.others == [*kept, sent[0]] and bench.counts["lost"] == len(sent) - len(kept) + 2
     assert bench.counts["lost"] > 1 and bench.counts["passed"] == len(kept) + 1
 
 
