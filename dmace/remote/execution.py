@@ -13,14 +13,17 @@ from .graph import Graph, Operation
 from .conversion import arranged
 from .tensor import Shape, Tensor
 
-__all__ = ["Allocate", "execute", "fed"]
+__all__ = ["Allocate", "execute", "fed", "run_alone"]
 
 Allocate = Callable[[Tensor, Shape], npt.NDArray[Any]]
 """An array for an output of an operation that writes its outputs."""
 
 
 def fed(graph: Graph, name: str, feeds: Mapping[str, Any]) -> Any:
-    """The value that a step is given under a name, in its tensor's order. Raises DmaceError if it is missing or wrong."""
+    """The value that a step is given under a name, in its tensor's order.
+
+    Raises DmaceError if it is missing or of another shape or type.
+    """
     if name not in feeds:
         raise DmaceError(f"The step needs a value for {name!r}.")
     tensor = graph.values[name]
@@ -53,3 +56,12 @@ def execute(graph: Graph, operation: Operation, inputs: Sequence[Any], allocate:
         raise DmaceError(f"Operation {operation.name!r} must return {len(tensors)} values, not {len(values)}.")
     return [value if tensor is None else arranged(graph.conversion, tensor, value)
             for tensor, value in zip(tensors, values, strict=True)]
+
+
+def run_alone(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Results of a step in this process alone, without machines: name -> value."""
+    values = {name: fed(graph, name, feeds) for name in graph.feeds}
+    for operation in graph.sorted():
+        outputs = execute(graph, operation, [values[name] for name in operation.inputs])
+        values |= dict(zip(operation.outputs, outputs, strict=True))
+    return {name: values[name] for name in graph.results}

@@ -146,16 +146,6 @@ class Graph:
             raise DmaceError(f"The graph has a cycle: {' needs '.join(map(repr, cycle))}.")
         for name in operation.inputs:
             if name not in self.values:
-                raise DmaceError(f"Operation {operation.name!r} needs {name!r}, which no operation produces and which is "
-                                 "not fed.")
+                raise DmaceError(f"Operation {operation.name!r} needs {name!r}, which no operation produces and which "
+                                 "is not fed.")
         path.append((operation, [producers[name] for name in operation.inputs if name in producers]))
-
-    def run(self, feeds: dict[str, Any]) -> dict[str, Any]:
-        """Results of the step in this process alone, without machines: name -> value."""
-        from .execution import execute, fed
-
-        values = {name: fed(self, name, feeds) for name in self.feeds}
-        for operation in self.sorted():
-            outputs = execute(self, operation, [values[name] for name in operation.inputs])
-            values |= dict(zip(operation.outputs, outputs, strict=True))
-        return {name: values[name] for name in self.results}

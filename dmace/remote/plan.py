@@ -4,6 +4,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numpy as np
+
 from dmace.runtime.errors import DmaceError
 from hw.common.sizes import is_integer
 
@@ -60,7 +62,7 @@ class Block:
         if len(self.tensors) == 1:
             return self.tensors[0]
         last = self.tensors[-1]
-        return Tensor(self.name, (self.offsets[-1] + last.count(last.known or ()),), "uint8")
+        return Tensor(self.name, (self.offsets[-1] + last.count(last.known or ()),), np.dtype(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ def analyze(graph: Graph, machines: Collection[int], *, fuse: int = FUSED_BYTES,
     Raises
     ------
     DmaceError
-        For a cycle, an operation or feed without a machine or with an unknown one, and a value that crosses machines and
-        is no tensor.
+        For a cycle, an operation or a fed value without a machine or with an unknown one, and a value that crosses
+        machines and is no tensor.
     """
     if not is_integer(fuse, 0, 1 << 62):
         raise DmaceError(f"The limit for fused tensors must be a number of bytes, not {fuse!r}.")
@@ -155,7 +157,7 @@ def _blocks(graph: Graph, lists: dict[int, tuple[Operation, ...]], machines: Col
         small = shape is not None and not crossing.tensor.scalar and crossing.tensor.count(shape) < fuse
         key = (crossing.source, crossing.destinations, crossing.stage) if small else number
         groups.setdefault(key, []).append(crossing)
-    blocks = []
+    blocks: list[tuple[int, int, int, Block]] = []
     for group in groups.values():
         offsets, end = [], 0
         for crossing in group:
