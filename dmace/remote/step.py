@@ -71,7 +71,7 @@ class Step:
     def __init__(self, graph: Graph, plan: Plan, devices: Mapping[int, LocalDevice]) -> None:
         if missing := [number for number in plan.order if number not in devices]:
             raise DmaceError(f"The plan uses machine {missing[0]}, for which there is no device.")
-        self._devices, self._usable = devices, True
+        self._devices, self._usable, self._results = devices, True, graph.results
         ends = {block: [self._connect(block, number) for number in block.destinations] for block in plan.blocks}
         self._workers = []
         for number, order in plan.order.items():
@@ -114,7 +114,8 @@ class Step:
         self._usable = True
         end = first.cycle
         workers = [worker for _, worker in self._workers]
-        return Outcome({name: value for found in results for name, value in found.items()},
+        values = {name: value for found in results for name, value in found.items()}
+        return Outcome({name: values[name] for name in self._results},
                        None if begin is None or end is None else end - begin,
                        sum(block.sent_bytes for worker in workers for block in worker.outgoing),
                        sum(worker.copied_bytes for worker in workers), self._transfers)

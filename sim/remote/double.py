@@ -30,6 +30,9 @@ __all__ = ["DoubleMachine", "FunctionalMachines"]
 _IDLE_POLLS = 100
 """Polls without an event until a wait times out."""
 
+_MOST_EVENTS = 12
+"""Events between two polls."""
+
 
 @dataclass
 class _Request:
@@ -143,7 +146,8 @@ class FunctionalMachines:
         while not condition():
             if self._events:
                 idle = 0
-                self.step()
+                for _ in range(min(len(self._events), self._random.randint(1, _MOST_EVENTS))):
+                    self.step()
             elif (idle := idle + 1) > _IDLE_POLLS:
                 raise RequestTimeout("Nothing is in flight on any machine, but the result of a wait has not arrived.")
 

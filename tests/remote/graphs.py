@@ -6,7 +6,7 @@ import numpy as np
 from dmace.remote.graph import Graph
 from dmace.remote.tensor import Tensor
 
-SIZES = (3, 17, 64)
+SIZES = (3, 17, 40)
 
 
 def random_graph(rng, machines, operations=14):
@@ -30,7 +30,7 @@ def random_graph(rng, machines, operations=14):
         if kind == 0 and rows is not None:
             made = tensor(name, columns, rows)
             graph.add(name, np.transpose, [first.name], [made], machine)
-        elif kind == 1 and rows is not None and rows * columns > 1:
+        elif kind == 1 and rows is not None and rows * columns <= 1024:
             made = tensor(name, 1, rows * columns)
             graph.add(name, lambda value: value.reshape(1, -1), [first.name], [made], machine)
         elif kind == 2:
@@ -38,7 +38,7 @@ def random_graph(rng, machines, operations=14):
             writes = bool(rng.random() < 0.7)
             graph.add(name, _double if writes else lambda value: value * np.float32(2), [first.name], [made], machine,
                       writes=writes, shapes=lambda value: [value.shape])
-        elif kind == 3:
+        elif kind == 3 and columns <= SIZES[-1]:
             made = tensor(name, columns, columns)
             graph.add(name, lambda value: np.tanh(value.T @ value), [first.name], [made], machine)
         else:
