@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs of PyTorch, as ``torch.fx`` traces them; needs the extra ``torch``.
 
-Modules of ``torch.fx.symbolic_trace`` and of ``make_fx`` are read, so a traced function may contain the backward pass
-and the optimizer. Shapes of values are those that the module has for example inputs; a size that differs between two
-examples is not known before the step.
+Modules of ``torch.fx.symbolic_trace`` and ``torch.fx.experimental.proxy_tensor.make_fx`` are read, so a traced function
+may contain the backward pass and the optimizer. Shapes of values are those that the module has for example inputs; a
+size that differs between two examples is not known before the step.
 """
 
 from collections.abc import Callable, Mapping, Sequence

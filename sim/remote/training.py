@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def initial_weights(sizes: Sequence[int], seed: int = 1) -> dict[str, Floats]:
-    """Weights ``w0``, ``w1``, ... and biases ``b0``, ``b1``, ... of layers between consecutive sizes."""
+    """Weights w0, w1, ... and biases b0, b1, ... of layers between consecutive sizes, by name."""
     rng = np.random.default_rng(seed)
     made: dict[str, Floats] = {}
     for number, (rows, columns) in enumerate(pairwise(sizes)):
@@ -32,7 +32,7 @@ def initial_weights(sizes: Sequence[int], seed: int = 1) -> dict[str, Floats]:
 
 
 def training_graph(sizes: Sequence[int], machines: Sequence[int], batch: int | None, rate: float = 0.5) -> Graph:
-    """Graph of a step on ``x`` and one-hot ``y``; results are ``loss``, and the new weights ``w0+`` and biases ``b0+``.
+    """Graph of a step on ``x`` and one-hot ``y``; results are ``loss``, and the new weights and biases: w0+, b0+, ...
 
     Parameters
     ----------
