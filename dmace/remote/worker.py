@@ -59,7 +59,7 @@ class Worker:
         for incoming in self.incoming:
             incoming.begin()
         given = [name for name in self._graph.feeds if name in self._own]
-        yield from self._produce(given, [fed(self._graph, name, feeds) for name in given], results, -1)
+        yield from self._produce(given, [fed(self._graph, name, feeds) for name in given], results)
         for position, operation in enumerate(self._order):
             for name in operation.inputs:
                 if name in self._received_in and (incoming := self._received_in[name]) not in arrived:
@@ -69,7 +69,7 @@ class Worker:
                 if name in self._sent_in:
                     yield from self._sent_in[name].free()
             outputs = execute(self._graph, operation, [self._values[name] for name in operation.inputs], self._allocate)
-            yield from self._produce(operation.outputs, outputs, results, position)
+            yield from self._produce(operation.outputs, outputs, results, operation)
             del outputs
             self._discard(position)
         return results
@@ -80,17 +80,19 @@ class Worker:
         return fresh(tensor, shape) if made is None else made
 
     def _produce(self, names: Sequence[str], values: Sequence[Any], results: dict[str, Any],
-                 position: int) -> Turns[None]:
+                 operation: Operation | None = None) -> Turns[None]:
         """Keep values, put those that cross into registered memory, and start complete blocks."""
         complete: list[str] = []
         for name, value in zip(names, values, strict=True):
             self._values[name] = value
             tensor, outgoing = self._graph.values[name], self._sent_in.get(name)
             if outgoing is not None and tensor is not None:
-                if position < 0:
+                if operation is None:
                     yield from outgoing.free()
                 array = self._graph.conversion.to_array(value)
-                self.copied_bytes += outgoing.store(tensor, array.astype(tensor.dtype, copy=False))
+                copied = outgoing.store(tensor, array.astype(tensor.dtype, copy=False))
+                # In memory that this process cannot address, it stores for an operation that would write there itself.
+                self.copied_bytes += 0 if operation is not None and operation.writes else copied
                 complete.append(name)
             if name in self._graph.results:
                 results[name] = self._kept(tensor, value)
@@ -108,13 +110,11 @@ class Worker:
         return self._graph.conversion.from_array(tensor.arrange(array.copy(order="K")))
 
     def _discard(self, position: int) -> None:
-        """Drop values after their last use, then release blocks that no remaining value is in."""
+        """Drop values after their last use, then release blocks of which no remaining value is a part or a view."""
         self._values = {name: value for name, value in self._values.items()
                         if self._last_use.get(name, -1) > position}
         for incoming in self.incoming:
             if (memory := incoming.memory) is None:
-                continue
-            if any(tensor.name in self._values for tensor in incoming.block.tensors):
                 continue
             if not any(shares(self._graph.conversion, value, memory) for value in self._values.values()):
                 incoming.release()

@@ -30,10 +30,11 @@ def _batches(seed, lengths):
 
 @pytest.mark.parametrize("machines", [(0, 1, 1), (0, 1, 2), (0, 1, 0)])
 @pytest.mark.parametrize("varying", [False, True])
-def test_training(machines, varying, seed):
-    lengths = [32, 32, 32, 11 if varying else 32] * 3
+@pytest.mark.parametrize("addressable", [False, True])
+def test_training(machines, varying, addressable, seed):
+    lengths = [32, 32, 32, 11 if varying else 32] * 2
     graph = training_graph(SIZES, machines, None if varying else 32)
-    devices = open_devices(FunctionalMachines(max(machines) + 1, seed=seed).machines)
+    devices = open_devices(FunctionalMachines(max(machines) + 1, seed=seed, addressable=addressable).machines)
     weights, losses = initial_weights(SIZES), []
     alone = dict(weights)
     with Step(graph, analyze(graph, devices), devices) as step:
