@@ -13,6 +13,7 @@ file                contents
 ``static``          a tensor of known shape, written into the receiver's buffer
 ``dynamic``         a tensor of any shape, read by the receiver
 ``rpc``             the baseline: messages and copies
+``tensor``          shape, type and memory order of a tensor
 ``graph``           operations and tensors, and the machines of the operations
 ``plan``            the tensors that cross machines, and how each is carried
 ``step``            runs a graph over machines with a plan
