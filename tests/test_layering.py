@@ -35,6 +35,7 @@ LAYERS = {
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.rdma", "sim.verilator"},
     "sim.fused": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
+    "sim.remote": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint", "sim.system"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
     "sim.vfio": {*_HARDWARE, "sim", "sim.ace", "sim.cpp", "sim.pcie", "sim.verilator"},
