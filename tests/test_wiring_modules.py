@@ -28,6 +28,7 @@ from hw.common.wiring import Wiring, WiringError
 from hw.dma_engine import config as dma_config
 from hw.endpoint import config as endpoint_config
 from hw.pcie.config import PcieConfig
+from hw.rdma import config as rdma_config
 
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
@@ -39,7 +40,7 @@ CALLS = ("connect", "broadcast", "leave_open", "tie_off", "idle")
 CONFIGS = {"ace": replace(ace_config.TINY, link_channels=2), "dma_engine": dma_config.TINY,
            "endpoint": endpoint_config.TINY, "card": card_config.TINY,
            "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14),
-           "triggers": endpoint_config.TINY.triggers}
+           "rdma": rdma_config.TINY, "triggers": endpoint_config.TINY.triggers}
 """Package -> the configuration that its wiring modules are built with: one with all optional parts."""
 
 REDUCED = {

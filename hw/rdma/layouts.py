@@ -156,8 +156,8 @@ def posted_layout(config):
     """A packet that was stored in the requester's buffers and is to be sent on ``qp``, in the order of posting.
 
     ``index``: number of the stored packet. ``read``: it is a READ request, whose response is one packet. ``alone``: it
-    is a whole burst of the DMA engine. ``length``: bytes of the READ's response; 0 for a write. ``cost``: beats that the
-    packet takes on the line.
+    is a whole burst of the DMA engine. ``length``: bytes of the READ's response; 0 for a write. ``cost``: beats that
+    the packet takes on the line.
     """
     return data.StructLayout({"index": config.packet_bits, "qp": config.qp_bits, "read": 1, "alone": 1,
                               "length": config.mtu_bits + 1, "cost": range(config.mtu_beats + 3)})

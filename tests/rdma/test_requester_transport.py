@@ -3,6 +3,7 @@
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,15 +13,17 @@ from hw.rdma.protocol import RNR_TIMER_US, Nak, Opcode
 from tests.rdma.peer import Response, nak, rnr
 from tests.rdma.requester_world import World
 
-GO_BACK_N = replace(TINY, selective=False)
+CONFIGS = [pytest.param(TINY, id="selective"),
+           pytest.param(replace(TINY, selective=False), id="go-back-N", marks=pytest.mark.long)]
 
 MASK = (1 << 24) - 1
 
 
 def _faulty_world(rng, config, **options):
     return World(config, seed=rng.randrange(1 << 30), loss=rng.choice((0, .01, .1, .3)),
-                 duplicate=rng.choice((0, .05, .3)), reorder=rng.choice((0, .05, .5)), jitter=rng.choice((10, 100, 500)),
-                 send=rng.choice((1, .3)), retire=rng.choice((1, .5, .1)), returned=rng.choice((1, .3)), **options)
+                 duplicate=rng.choice((0, .05, .3)), reorder=rng.choice((0, .05, .5)),
+                 jitter=rng.choice((10, 100, 500)), send=rng.choice((1, .3)), retire=rng.choice((1, .5, .1)),
+                 returned=rng.choice((1, .3)), **options)
 
 
 def _habits(rng, peer):
@@ -66,7 +69,7 @@ def _deliver_all(seed, config, rounds):
     return world
 
 
-@pytest.mark.parametrize("config", [TINY, GO_BACK_N], ids=["selective", "go-back-N"])
+@pytest.mark.parametrize("config", CONFIGS)
 def test_random_faults(seed, config):
     """Each packet retires once, in order and after its execution; READ data are delivered once, in order."""
     for number in range(12):
@@ -111,7 +114,7 @@ def _disturb(seed, config, rounds):
     return reopened
 
 
-@pytest.mark.parametrize("config", [TINY, GO_BACK_N], ids=["selective", "go-back-N"])
+@pytest.mark.parametrize("config", CONFIGS)
 def test_stops_and_openings(seed, config):
     assert sum(_disturb(seed + number, config, 60) for number in range(10)) > 20
 
@@ -140,7 +143,7 @@ def test_dead_peer(timeout, retries):
     world.run((retries + 2) * limit)
     sends = [cycle for cycle, psn, _ in pair.sends if psn == pair.sends[0][1]]
     assert len(sends) == retries + 1
-    gaps = [after - before for before, after in zip(sends, sends[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(sends)]
     (failed, fault), = pair.faults
     assert fault == Fault.RETRIES
     for gap in [*gaps, failed - sends[-1]]:
@@ -201,7 +204,7 @@ def test_receiver_not_ready(code):
     cycles = RNR_TIMER_US[code] * TINY.timer_cycles * 1000 // 4096
     third = [cycle for cycle, psn, _ in pair.sends if psn == pair.sends[2][1]]
     assert len(third) == 4 and not pair.faults and pair.retired == 6
-    for before, after in zip(third, third[1:], strict=False):
+    for before, after in pairwise(third):
         assert cycles <= after - before - 120 <= cycles * 5 // 4 + 60
     assert world.bench.counts()["rnrs"] == 3
 
@@ -315,7 +318,7 @@ def test_a_repeated_nak_leads_to_one_retransmission():
 
 def test_acknowledgement_requests():
     """Of the last packet, of each eighth, and of none else."""
-    world, pair = _world(psn=0)
+    world, _ = _world(psn=0)
     requests = []
     send = world._send
 

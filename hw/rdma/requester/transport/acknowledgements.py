@@ -15,12 +15,9 @@ from hw.stream import Queue
 
 from ...config import RdmaConfig
 from ...ports import FaultSignature, MarkSignature
-from ...protocol import PSN_WIDTH
 from .judgement import Judgement, case_layout
 from .layouts import (
-    STAMP_WIDTH,
     operation_layout,
-    pending_read_layout,
     progress_layout,
     sent_layout,
     settings_layout,

@@ -81,7 +81,8 @@ class Posting(wiring.Component):
         m = Module()
         config, posted, opening = self.config, self.posted.payload, self.opening
         init = SweepSignature(config)
-        m.submodules.psns = psns = Table(unsigned(PSN_WIDTH), depth=config.queue_pairs, reads=1 + POSTED_READS, init=init)
+        m.submodules.psns = psns = Table(unsigned(PSN_WIDTH), depth=config.queue_pairs, reads=1 + POSTED_READS,
+                                         init=init)
         m.submodules.tails = tails = Table(config.packet_bits, depth=config.queue_pairs, reads=1, init=init)
         for table in (psns, tails):
             wiring.connect(m, wiring.flipped(self.init), table.init)
