@@ -85,7 +85,7 @@ def test_goodput_with_losses():
 
 
 def _cycles_per_packet(world, qp, packets, *, cost=4):
-    """Of a queue pair that always has packets to send."""
+    """Mean of a queue pair that always has packets to send."""
     sends = world.pairs[qp].sends
     world.post(qp, count=packets, cost=cost)
     first = len(sends)

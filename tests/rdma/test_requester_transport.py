@@ -317,7 +317,7 @@ def test_a_repeated_nak_leads_to_one_retransmission():
 
 
 def test_acknowledgement_requests():
-    """Of the last packet, of each eighth, and of none else."""
+    """The last packet requests one, and so does each eighth; no other does."""
     world, _ = _world(psn=0)
     requests = []
     send = world._send

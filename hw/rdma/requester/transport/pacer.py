@@ -77,7 +77,8 @@ class Pacer(wiring.Component):
         ]
         most = LINE_RATE << _FRACTION
         m.submodules.intervals = intervals = memory.Memory(
-            shape=range(most + 1), depth=LINE_RATE, init=[1 << _FRACTION, *(most // rate for rate in range(1, LINE_RATE))],
+            shape=range(most + 1), depth=LINE_RATE,
+            init=[1 << _FRACTION, *(most // rate for rate in range(1, LINE_RATE))],
             attrs={"ram_style": "block"})
         # Row 0 is that of the line rate, which can just have been restored.
         interval = intervals.read_port()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Posted packets become the end of their queue pair's list.
 
-RequesterBuffers -> Posting -> Sender, Retirement.  Latency: 4 cycles to the strobes.  Throughput: one packet per cycle.
+buffers -> Posting -> Sender, Retirement.  Latency: 4 cycles to the strobes.  Throughput: one packet per cycle.
 """
 
 from amaranth import *

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets leave the transport in the order of their PSN.
 
-Visits -> Retirement -> RequesterBuffers.  Latency: 4 cycles from the beginning of a visit to ``retire``.  Throughput:
+Visits -> Retirement -> buffers.  Latency: 4 cycles from the beginning of a visit to ``retire``.  Throughput:
 one packet per cycle; one packet of a queue pair in 3 cycles.
 """
 
