@@ -159,7 +159,7 @@ def test_no_timeout():
     world, pair = _world(timeout=0)
     pair.peer.alive = False
     world.post(3)
-    world.run(1_000_000)
+    world.run(200_000)
     assert len(pair.sends) == 1 and not pair.faults
 
 
@@ -314,6 +314,52 @@ def test_a_repeated_nak_leads_to_one_retransmission():
     world.run(300)
     assert [psn for _, psn, again in pair.sends if again] == [102, 103, 104, 105]
     assert pair.retired == 2
+
+
+@pytest.mark.parametrize("ends", ["acknowledged", "stopped"])
+def test_a_packet_that_waits_for_the_line_does_not_retire(ends):
+    """Retransmitted packets wait, when they are acknowledged or fail; other queue pairs retire theirs meanwhile."""
+    world, pair = _world(psn=100, timeout=0)
+    world.open(6, psn=0)
+    pair.peer.alive = world.pairs[6].peer.alive = False
+    world.post(3, count=6)
+    world.post(6, count=2)
+    world.run(200)
+    world.bench.set_rates(send=0)
+    world.respond(Response(3, Opcode.ACKNOWLEDGE, 102, nak(Nak.SEQUENCE)))
+    pair.peer.expected = 102
+    world.run(200)
+    assert pair.retired == 2
+    if ends == "stopped":
+        world.stop(3)
+    else:
+        world.respond(Response(3, Opcode.ACKNOWLEDGE, 105, 0x1F))
+        pair.peer.expected = 106
+    world.respond(Response(6, Opcode.ACKNOWLEDGE, 1, 0x1F))
+    world.pairs[6].peer.expected = 2
+    world.run(200)
+    assert len(pair.outstanding) == 4 and world.pairs[6].retired == 2
+    world.bench.set_rates()
+    world.run(200)
+    assert (pair.retired, pair.failed) == ((2, 4) if ends == "stopped" else (6, 0))
+
+
+def test_packets_that_are_acknowledged_during_a_retransmission_are_left_out():
+    world, pair = _world(psn=100, timeout=0)
+    pair.peer.alive = False
+    world.post(3, count=18)
+    world.run(200)
+    world.bench.set_rates(send=0)
+    world.respond(Response(3, Opcode.ACKNOWLEDGE, 100, nak(Nak.SEQUENCE)))
+    world.run(200)
+    world.respond(Response(3, Opcode.ACKNOWLEDGE, 113, 0x1F))
+    pair.peer.expected = 114
+    world.run(200)
+    world.bench.set_rates()
+    world.run(200)
+    again = [psn for _, psn, again in pair.sends if again]
+    assert again == [*range(100, 100 + len(again) - 2), 114, 115] and len(again) <= 10
+    assert pair.retired == 14 and pair.sends[-1][1] == 117
 
 
 def test_acknowledgement_requests():
