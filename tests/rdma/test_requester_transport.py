@@ -54,6 +54,22 @@ def test_no_timeout():
     assert len(pair.sends) == 1 and not pair.faults
 
 
+def test_the_timer_does_not_run_while_packets_wait_to_be_sent_again():
+    """The line stalls for many timeouts during the only retransmission that is permitted."""
+    world, pair = _world(timeout=1, retries=1)
+    limit = TINY.timer_cycles << 1
+    pair.peer.alive = False
+    world.post(3, count=16)
+    world.run(200)
+    world.bench.set_rates(send=0)
+    world.run(10 * limit)
+    assert not pair.faults
+    world.bench.set_rates()
+    start = world.cycle
+    world.drain(2 * limit)
+    assert len(pair.sends) == 32 and limit <= pair.faults[0][0] - start <= limit * 5 // 4
+
+
 def test_progress_resets_the_retries():
     """Each packet is lost twice with two retries permitted."""
     world, pair = _world(timeout=1, retries=2)
