@@ -116,6 +116,19 @@ def test_receiver_not_ready(code):
     assert world.bench.counts()["rnrs"] == 3
 
 
+def test_nothing_is_sent_while_the_receiver_is_not_ready():
+    world, pair = _world(psn=0, timeout=1)
+    refusals = iter([rnr(1)])
+    pair.peer.refuse = lambda packet: next(refusals, None)
+    world.post(3)
+    world.run(200)
+    world.post(3, count=2)
+    world.run(1500)
+    assert len(pair.sends) == 1
+    world.drain(3_000)
+    assert [psn for _, psn, _ in pair.sends] == [0, 0, 1, 2]
+
+
 @pytest.mark.parametrize("retries", [0, 2, 6])
 def test_receiver_never_ready(retries):
     world, pair = _world(rnr_retries=retries)
