@@ -36,7 +36,7 @@ class Connection:
     Parameters
     ----------
     qpn : int
-        Own number, 24 bits. Its lower bits are the number of the queue pair in the unit; choose the others anew for
+        Own number, 24 bits. Its lower bits are the number of the queue pair in the unit; choose other upper bits for
         each connection, so that late packets of an earlier one are dropped.
     peer_qpn : int
         The peer's number, 24 bits.
@@ -266,8 +266,8 @@ class RdmaDriver(RegisterDriver):
             next(iter((await self.read(f"QP_{name}")).values()))
             for name in ("OUTSTANDING", "OLDEST", "NEXT", "EXPECTED", "MESSAGES", "RATE")]
         return QueuePairState(
-            open=bool(state["open"]), busy=bool(state["busy"]), fault=Fault(state["fault"]) if state["failed"] else None,
-            outstanding=outstanding, oldest=oldest, next=following, expected=expected, messages=messages,
+            open=bool(state["open"]), busy=bool(state["busy"]),
+            fault=Fault(state["fault"]) if state["failed"] else None, outstanding=outstanding, oldest=oldest, next=following, expected=expected, messages=messages,
             rate=rate / 256)
 
     async def take_fault(self) -> FailedQueuePair | None:

@@ -24,7 +24,9 @@ def connect_rdma(cluster: EndpointCluster, pool_bytes: int, *, timeout: int = 4,
     selective : bool
         Repeat lost packets selectively.
     """
-    units: list[RdmaDriver] = [endpoint.rdma for endpoint in cluster.endpoints]     # type: ignore[attr-defined]
+    units = [endpoint.rdma for endpoint in cluster.endpoints if endpoint.rdma is not None]
+    if len(units) < cluster.size:
+        raise DmaceError("The endpoints have no RoCEv2 units.")
     if cluster.size > min(_MOST_RANKS, units[0].config.queue_pairs, units[0].config.remotes):
         raise DmaceError(f"The RoCEv2 unit has {units[0].config.queue_pairs} queue pairs, too few for {cluster.size} "
                          "endpoints.")

@@ -8,8 +8,8 @@ import cocotb
 import pytest
 
 from hw.axi import Resp
-from tests.rdma.remote_memory import PAGE
 from tests.rdma.buffers_bench import REMOTES, live_bench, simulate_buffers
+from tests.rdma.remote_memory import PAGE
 
 
 class _Traffic:

@@ -6,8 +6,8 @@ from itertools import pairwise
 import cocotb
 import pytest
 
-from tests.rdma.remote_memory import PAGE
 from tests.rdma.buffers_bench import live_bench, simulate_buffers
+from tests.rdma.remote_memory import PAGE
 
 pytestmark = pytest.mark.rtl
 

@@ -32,6 +32,7 @@ def _rate(world, cycles):
     return (sum(pair.retired for pair in world.pairs.values()) - before) / (cycles // 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pairs", "most"), [(1, 3.05), (2, 1.6), (3, 1.2), (16, 1.3), (200, 1.3)])
 def test_throughput(pairs, most):
     """Cycles per packet, with a round trip of 400 cycles."""
@@ -55,6 +56,7 @@ def test_latency():
     assert sent <= 12 and retired <= 12
 
 
+@pytest.mark.long
 def test_a_queue_pair_that_makes_no_progress_delays_no_other():
     rates = {}
     for dead in (False, True):
@@ -70,6 +72,7 @@ def test_a_queue_pair_that_makes_no_progress_delays_no_other():
     assert rates[True] > 0.95 * rates[False]
 
 
+@pytest.mark.long
 def test_goodput_with_losses():
     """Packets per cycle with a loss of 1 %."""
     goodput = {}
@@ -82,7 +85,7 @@ def test_goodput_with_losses():
 
 
 def _cycles_per_packet(world, qp, packets, *, cost=4):
-    """Of a queue pair that always has packets to send."""
+    """Mean of a queue pair that always has packets to send."""
     sends = world.pairs[qp].sends
     world.post(qp, count=packets, cost=cost)
     first = len(sends)

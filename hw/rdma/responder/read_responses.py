@@ -13,8 +13,8 @@ from hw.common.sweep import SweepSignature
 from hw.stream import Queue
 
 from ..config import RdmaConfig
-from ..layouts import read_beat_layout
 from ..fault import Fault
+from ..layouts import read_beat_layout
 from ..ports import MarkSignature
 from ..protocol import ACK, Nak, Opcode
 from .layouts import read_packet_layout, reply_layout

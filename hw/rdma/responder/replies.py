@@ -12,8 +12,8 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import RoundRobin, Skid, selected
 
 from ..config import RdmaConfig
-from ..layouts import transmit_layout
 from ..fault import Fault
+from ..layouts import transmit_layout
 from ..ports import FaultSignature, MarkSignature
 from .layouts import reply_layout
 

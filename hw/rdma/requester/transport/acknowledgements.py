@@ -15,12 +15,9 @@ from hw.stream import Queue
 
 from ...config import RdmaConfig
 from ...ports import FaultSignature, MarkSignature
-from ...protocol import PSN_WIDTH
 from .judgement import Judgement, case_layout
 from .layouts import (
-    STAMP_WIDTH,
     operation_layout,
-    pending_read_layout,
     progress_layout,
     sent_layout,
     settings_layout,
@@ -148,9 +145,9 @@ class Acknowledgements(wiring.Component):
         if config.selective:
             m.d.sync += [self.mark.valid.eq(judged & result.mark), self.mark.qp.eq(judged_qp),
                          self.mark.psn.eq(result.marked)]
+        m.d.comb += self.fault.valid.eq(self.fault.code != 0)
         m.d.sync += [
-            self.fault.valid.eq(judged & (result.fault != 0)), self.fault.qp.eq(judged_qp),
-            self.fault.code.eq(result.fault),
+            self.fault.qp.eq(judged_qp), self.fault.code.eq(Mux(judged, result.fault, 0)),
             self.wake.valid.eq(judged & result.wake), self.wake.qp.eq(judged_qp),
             self.kick.valid.eq(judged & result.kick), self.kick.qp.eq(judged_qp),
             self.counts.timeouts.eq(judged & result.timeout), self.counts.naks.eq(judged & result.nak),

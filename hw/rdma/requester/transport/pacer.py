@@ -77,9 +77,11 @@ class Pacer(wiring.Component):
         ]
         most = LINE_RATE << _FRACTION
         m.submodules.intervals = intervals = memory.Memory(
-            shape=range(most + 1), depth=LINE_RATE, init=[1 << _FRACTION, *(most // rate for rate in range(1, LINE_RATE))],
+            shape=range(most + 1), depth=LINE_RATE,
+            init=[1 << _FRACTION, *(most // rate for rate in range(1, LINE_RATE))],
             attrs={"ram_style": "block"})
-        interval = intervals.read_port()      # row 0 is that of the line rate, which can just have been restored
+        # Row 0 is that of the line rate, which can just have been restored.
+        interval = intervals.read_port()
         stages = [Signal(1 + bits, name=f"packet_{number}") for number in range(2)]
         cost = Signal.like(pace.cost)
         product = Signal((most + 1).bit_length() + len(pace.cost))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Posted packets become the end of their queue pair's list.
 
-RequesterBuffers -> Posting -> Sender, Retirement.  Latency: 4 cycles to the strobes.  Throughput: one packet per cycle.
+buffers -> Posting -> Sender, Retirement.  Latency: 4 cycles to the strobes.  Throughput: one packet per cycle.
 """
 
 from amaranth import *
@@ -81,7 +81,8 @@ class Posting(wiring.Component):
         m = Module()
         config, posted, opening = self.config, self.posted.payload, self.opening
         init = SweepSignature(config)
-        m.submodules.psns = psns = Table(unsigned(PSN_WIDTH), depth=config.queue_pairs, reads=1 + POSTED_READS, init=init)
+        m.submodules.psns = psns = Table(unsigned(PSN_WIDTH), depth=config.queue_pairs, reads=1 + POSTED_READS,
+                                         init=init)
         m.submodules.tails = tails = Table(config.packet_bits, depth=config.queue_pairs, reads=1, init=init)
         for table in (psns, tails):
             wiring.connect(m, wiring.flipped(self.init), table.init)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Received responses: headers go to Acknowledgements, READ data wait for its verdict.
 
-ReceiveDispatch -> ResponseSplit -> Acknowledgements -> ReadReturns -> RequesterBuffers.  Latency: 1 cycle each.
+dispatch -> ResponseSplit -> Acknowledgements -> ReadReturns -> buffers.  Latency: 1 cycle each.
 Throughput: one beat per cycle.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets leave the transport in the order of their PSN.
 
-Visits -> Retirement -> RequesterBuffers.  Latency: 4 cycles from the beginning of a visit to ``retire``.  Throughput:
+Visits -> Retirement -> buffers.  Latency: 4 cycles from the beginning of a visit to ``retire``.  Throughput:
 one packet per cycle; one packet of a queue pair in 3 cycles.
 """
 
@@ -133,7 +133,8 @@ class Retirement(wiring.Component):
         # Those in progress fit, and so does one that was queued in the cycle before.
         m.submodules.queue = queue = Queue(retire_layout(config), depth=_DEPTH, ram="lut", output_register=True)
         m.d.comb += [
-            self.count.eq(self.again), queue.i.valid.eq(self.again), queue.i.payload.index.eq(step_index), queue.i.payload.failed.eq(~good),
+            self.count.eq(self.again), queue.i.valid.eq(self.again),
+            queue.i.payload.index.eq(step_index), queue.i.payload.failed.eq(~good),
         ]
         m.d.sync += self.go.eq(queue.level < _DEPTH - _STAGES - 1)
         wiring.connect(m, queue.o, wiring.flipped(self.retire))

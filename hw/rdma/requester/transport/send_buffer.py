@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets that are to be sent and wait for the line.
 
-Sender -> SendBuffer -> RequesterBuffers.  Latency: 1 cycle.  Throughput: one packet per cycle.
+Sender -> SendBuffer -> buffers.  Latency: 1 cycle.  Throughput: one packet per cycle.
 """
 
 from amaranth import *

@@ -6,7 +6,7 @@ All tables -> RequesterState -> registers.  Latency: 1 cycle.
 
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from ...config import RdmaConfig
 from ...ports import RequesterStatus
