@@ -38,7 +38,7 @@ CALLS = ("connect", "broadcast", "leave_open", "tie_off", "idle")
 """Methods of :class:`Wiring` that account for a port."""
 
 CONFIGS = {"ace": replace(ace_config.TINY, link_channels=2), "dma_engine": dma_config.TINY,
-           "endpoint": endpoint_config.TINY, "card": card_config.TINY,
+           "endpoint": endpoint_config.TINY.with_rdma(rdma_config.TINY), "card": card_config.TINY,
            "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14),
            "rdma": rdma_config.TINY, "triggers": endpoint_config.TINY.triggers}
 """Package -> the configuration that its wiring modules are built with: one with all optional parts."""

@@ -267,7 +267,8 @@ class RdmaDriver(RegisterDriver):
             for name in ("OUTSTANDING", "OLDEST", "NEXT", "EXPECTED", "MESSAGES", "RATE")]
         return QueuePairState(
             open=bool(state["open"]), busy=bool(state["busy"]),
-            fault=Fault(state["fault"]) if state["failed"] else None, outstanding=outstanding, oldest=oldest, next=following, expected=expected, messages=messages,
+            fault=Fault(state["fault"]) if state["failed"] else None, outstanding=outstanding, oldest=oldest,
+            next=following, expected=expected, messages=messages,
             rate=rate / 256)
 
     async def take_fault(self) -> FailedQueuePair | None:
