@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requester transport: each rule of acknowledgements, timers and retransmission."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -224,25 +224,28 @@ def test_a_nak_does_not_pass_a_read(syndrome):
 
 
 @pytest.mark.parametrize("read", [False, True])
-def test_a_stop_in_each_cycle_about_a_response(read):
-    """The packet succeeds or fails; its data are delivered before it retires, or not at all."""
+def test_a_stop_in_each_cycle_about_responses(read):
+    """An acknowledgement, then another one or a READ response, and a stop. Data are delivered before the packet
+    retires, or not at all."""
     world, _ = _world(psn=0)
     results = set()
-    for offset in range(-12, 20):
+    for gap, offset in product(range(1, 12), range(-10, 8)):
         pair = world.pairs[3]
         pair.peer.alive = False
-        psn = pair.next_psn
+        psn, start = pair.next_psn, world.cycle + 120
+        world.post(3)
         world.post(3, read=read, length=64)
         world.run(100)
-        pair.peer.expected = psn + 1 & MASK
-        world.bench.feed(Stimulus.STOP, world.cycle + 20 + offset, 3)
+        pair.peer.expected = psn + 2 & MASK
+        world.respond(Response(3, Opcode.ACKNOWLEDGE, psn, 0x1F), start)
+        world.respond(Response(3, Opcode.READ_ONLY if read else Opcode.ACKNOWLEDGE, psn + 1 & MASK, 0x1F,
+                               length=64 * read, tag=world.tags - 1), start + gap)
+        world.bench.feed(Stimulus.STOP, start + gap + offset, 3)
         pair.failing = True
-        world.respond(Response(3, Opcode.READ_ONLY if read else Opcode.ACKNOWLEDGE, psn, 0x1F, length=64 * read,
-                               tag=world.tags - 1), world.cycle + 20)
         world.drain(5_000)
         results.add((pair.retired, pair.failed))
-        world.open(3, psn=psn + 100)
-    assert results == {(0, 1), (1, 0)}
+        world.open(3, psn=psn + 100 & MASK, settle=70)
+    assert results == {(0, 2), (1, 1), (2, 0)}
 
 
 def test_selective_repeat_sends_only_what_is_lost():
