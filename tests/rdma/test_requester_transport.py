@@ -248,6 +248,19 @@ def test_a_stop_in_each_cycle_about_responses(read):
     assert results == {(0, 2), (1, 1), (2, 0)}
 
 
+def test_openings_do_not_disturb_reads():
+    """Responses of four queue pairs wait to be delivered while another one is opened again and again."""
+    world = World(TINY, seed=1, latency=20, returned=0.2)
+    for qp in range(4):
+        world.open(qp, timeout=0)
+        world.post(qp, count=300, read=True, length=8)
+    for _ in range(40):
+        world.close(5)
+        world.open(5, settle=world.rng.randint(60, 70))
+    world.drain(20_000)
+    assert all(world.pairs[qp].retired == 300 for qp in range(4))
+
+
 def test_selective_repeat_sends_only_what_is_lost():
     world, pair = _world(psn=100, timeout=5, selective=1)
     take, lost = pair.peer.take, set()

@@ -68,12 +68,12 @@ def progress_layout():
 
 
 def retired_layout(config):
-    """Row of retirement: PSN of the next packet to retire, whose index is ``index`` if ``linked``; READs retired.
+    """Row of retirement: PSN of the next packet to retire, whose index is ``index`` if ``linked``.
 
     ``failing``: a packet has failed, so that all later ones do.
     """
-    return data.StructLayout({"failing": 1, "psn": PSN_WIDTH, "index": config.packet_bits, "linked": 1, "turn": 1,
-                              "reads": config.packet_bits + 1})
+    return data.StructLayout({"failing": 1, "psn": PSN_WIDTH, "index": config.packet_bits, "linked": 1,
+                              "turn": 1})
 
 
 def pending_read_layout(config):

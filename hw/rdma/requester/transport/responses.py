@@ -18,7 +18,7 @@ from ...layouts import receive_layout, returned_layout
 from ...ports import MarkSignature
 from ...protocol import Opcode
 from .layouts import operation_layout, verdict_layout
-from .ports import Opening, RowLookup
+from .ports import RowLookup
 
 __all__ = ["READ_BEATS", "ReadReturns", "ResponseSplit", "read_data_layout"]
 
@@ -93,7 +93,7 @@ class ReadReturns(wiring.Component):
 
     Members
     -------
-    init : ``In(SweepSignature)``, opening : ``In(Opening)``
+    init : ``In(SweepSignature)``
     beats : ``In(stream.Signature(read_data_layout))``, verdicts : ``In(stream.Signature(verdict_layout))``
         One verdict for each packet.
     returned : ``Out(stream.Signature(returned_layout))``
@@ -107,7 +107,7 @@ class ReadReturns(wiring.Component):
     def __init__(self, config: RdmaConfig) -> None:
         self.config = config
         super().__init__({
-            "init": In(SweepSignature(config)), "opening": In(Opening(config)),
+            "init": In(SweepSignature(config)),
             "beats": In(stream.Signature(read_data_layout(config))),
             "verdicts": In(stream.Signature(verdict_layout(config))),
             "returned": Out(stream.Signature(returned_layout(config))),
@@ -116,7 +116,7 @@ class ReadReturns(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, verdict, beat, opening = self.config, self.verdicts.payload, self.beats.payload, self.opening
+        config, verdict, beat = self.config, self.verdicts.payload, self.beats.payload
         m.submodules.counts = counts = Table(unsigned(config.packet_bits + 1), depth=config.queue_pairs, reads=2,
                                              init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), counts.init)
@@ -131,9 +131,8 @@ class ReadReturns(wiring.Component):
             done.eq(self.verdicts.valid & self.verdicts.ready & verdict.accept),
             counts.read[0].addr.eq(verdict.qp), counts.read[1].addr.eq(self.delivered.qp),
             self.delivered.row.eq(counts.read[1].data),
-            counts.write.en.eq(done | opening.valid),
-            counts.write.addr.eq(Mux(opening.valid, opening.qp, verdict.qp)),
-            counts.write.data.eq(Mux(opening.valid, 0, counts.read[0].data + 1)),
+            counts.write.en.eq(done), counts.write.addr.eq(verdict.qp),
+            counts.write.data.eq(counts.read[0].data + 1),
         ]
         with m.If(both & self.beats.ready):
             m.d.sync += begun.eq(~beat.last)

@@ -77,14 +77,19 @@ class Retirement(wiring.Component):
         config, opening = self.config, self.opening
         m.submodules.table = table = Table(retired_layout(config), depth=config.queue_pairs, reads=1 + RETIRED_ROWS,
                                            init=SweepSignature(config))
-        wiring.connect(m, wiring.flipped(self.init), table.init)
+        # READs retired: all that were delivered, when a queue pair is opened.
+        m.submodules.reads = reads = Table(unsigned(config.packet_bits + 1), depth=config.queue_pairs, reads=1,
+                                           init=SweepSignature(config))
+        for one in (table, reads):
+            wiring.connect(m, wiring.flipped(self.init), one.init)
         for port, lookup in zip(table.read[1:], self.rows, strict=True):
             m.d.comb += [port.addr.eq(lookup.qp), lookup.row.eq(port.data)]
 
         # -- Cycle 0: rows.
         m.d.comb += table.read[0].addr.eq(self.visit.qp)
-        row = Signal(retired_layout(config))
-        m.d.sync += row.eq(table.read[0].data)
+        row, count = Signal(retired_layout(config)), Signal(config.packet_bits + 1)
+        m.d.comb += reads.read[0].addr.eq(self.visit.qp)
+        m.d.sync += [row.eq(table.read[0].data), count.eq(reads.read[0].data)]
         read = {}
         for name in ("posted", "entries", "progress", "flushing", "delivered"):
             lookup = getattr(self, name)
@@ -104,10 +109,11 @@ class Retirement(wiring.Component):
             follows.eq(read["posted"] - row.psn),
         ]
         visited, able, good, more, delivered = Signal(), Signal(), Signal(), Signal(), Signal()
+        following = Signal.like(count)
         step_row, step_qp, step_index = Signal.like(row), Signal.like(qp), Signal.like(index)
         m.d.sync += [
             visited.eq(valid), able.eq(valid & some & (acknowledged | read["flushing"])), good.eq(acknowledged),
-            more.eq(follows != 1), delivered.eq(read["delivered"] != row.reads),
+            more.eq(follows != 1), delivered.eq(read["delivered"] != count), following.eq(count + 1),
             step_row.eq(row), step_qp.eq(qp), step_index.eq(index),
         ]
 
@@ -117,7 +123,8 @@ class Retirement(wiring.Component):
             is_read.eq(self.record.record.read & good), self.unsent.index.eq(step_index),
             self.again.eq(able & ~self.unsent.found & ~(is_read & ~delivered)),
             new.failing.eq(~good), new.psn.eq(step_row.psn + 1), new.index.eq(self.record.next), new.linked.eq(more),
-            new.turn.eq(step_row.turn ^ ~step_row.linked), new.reads.eq(step_row.reads + is_read),
+            new.turn.eq(step_row.turn ^ ~step_row.linked),
+            reads.write.en.eq(self.again & is_read), reads.write.addr.eq(step_qp), reads.write.data.eq(following),
         ]
         with m.If(opening.valid):
             m.d.comb += [new.eq(0), new.psn.eq(opening.psn)]

@@ -101,9 +101,9 @@ class RequesterTransport(wiring.Component):
                   acknowledgements=Acknowledgements(config), timers=Timers(config), returns=ReadReturns(config),
                   to_retire=Visits(config, wakes=5), retirement=Retirement(config), rates=Rates(config),
                   pacer=Pacer(config), state=RequesterState(config))
-        stateful = ("states", "posting", "sender", "acknowledgements", "returns", "retirement", "rates", "pacer")
+        stateful = ("states", "returns", "posting", "sender", "acknowledgements", "retirement", "rates", "pacer")
         wires.broadcast("sweep.init", *(f"{name}.init" for name in stateful))
-        wires.broadcast("states.opening", *(f"{name}.opening" for name in stateful[1:]))
+        wires.broadcast("states.opening", *(f"{name}.opening" for name in stateful[2:]))
         wires.broadcast("states.hold", *(f"{name}.hold" for name in (
             "posting", "acknowledgements", "rates", "to_send", "to_retire")))
 

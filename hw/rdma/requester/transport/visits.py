@@ -89,15 +89,15 @@ class Visits(wiring.Component):
                                                       zip(stages[1:], counts[1:], strict=False), strict=False):
             m.d.sync += [after.valid.eq(one.valid), after.qp.eq(one.qp), after_count.eq(count)]
         last = stages[2]
-        go, continues, clash, take, drop = Signal(), Signal(), Signal(), Signal(), Signal()
+        go, continues, clash, take, defer = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             go.eq(self.go & ~self.hold),
             continues.eq(self.again & go & (counts[2] != self.budget - 1)),
             clash.eq(Cat(one.valid & (one.qp == candidate) for one in stages[:2]).any()),
             take.eq(members.any() & go & ~continues & ~clash),
-            # The visit began after the strobe, which takes two cycles or more to get here: it counts for it.
-            drop.eq(members.any() & clash),
-            load.eq(some & ((members & ~first) == 0) & (take | drop | ~members.any())),
+            # It is being visited: others need not wait for it. It stays in line, to be next after its budget.
+            defer.eq(members.any() & clash),
+            load.eq(some & ((members & ~first) == 0) & (take | defer | ~members.any())),
         ]
         m.d.sync += [
             self.visit.valid.eq(take | continues), self.visit.qp.eq(Mux(continues, last.qp, candidate)),
@@ -105,13 +105,13 @@ class Visits(wiring.Component):
         ]
         with m.If(load):
             m.d.sync += [members.eq(want.word_select(chosen, size)), group.eq(chosen)]
-        with m.Elif(take | drop):
+        with m.Elif(take | defer):
             m.d.sync += members.eq(members & ~first)
 
         # -- New work, and queue pairs that have more work than may be done in succession.
         new = Signal(pairs)
         terms = [Mux(wake.valid, 1 << wake.qp, 0)[:pairs] for wake in self.wake]
-        terms += [Mux(self.again & ~continues, 1 << last.qp, 0)[:pairs]]
+        terms += [Mux(self.again & ~continues, 1 << last.qp, 0)[:pairs], Mux(defer, 1 << candidate, 0)[:pairs]]
         taken = Cat((load & (chosen == number)).replicate(size) for number in range(groups))
         for term in terms:
             new = new | term
