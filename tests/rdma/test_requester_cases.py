@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles
 
 from hw.axi import Resp
 from tests.rdma.remote_memory import PAGE
-from tests.rdma.requester_bench import LENGTH, live_bench, simulate_buffers
+from tests.rdma.buffers_bench import LENGTH, live_bench, simulate_buffers
 
 pytestmark = pytest.mark.rtl
 
