@@ -6,8 +6,8 @@ import pytest
 from cocotb.triggers import ClockCycles
 
 from hw.axi import Resp
-from tests.rdma.remote_memory import PAGE
 from tests.rdma.buffers_bench import LENGTH, live_bench, simulate_buffers
+from tests.rdma.remote_memory import PAGE
 
 pytestmark = pytest.mark.rtl
 
