@@ -235,6 +235,7 @@ class Cluster(Network):
             raise NetworkFailed(f"A cluster with {len(lines)} ports has 1 to {len(lines)} units, not {self.units}.")
         if len(memories) not in (1, self.units):
             raise NetworkFailed(f"{self.units} units have 1 or {self.units} memories, not {len(memories)}.")
+        self.config = library.config
         self._ids = 1 << library.config.id_width
         functions = load(library.program.path, _FUNCTIONS)
         given = (_Memory * self.units)(*(_Memory(*astuple(memories[unit % len(memories)]))
