@@ -45,7 +45,7 @@ LAYERS = {
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cache": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.fused",
-                "sim.pcie", "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
+                "sim.pcie", "sim.rdma", "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 

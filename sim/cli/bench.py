@@ -13,6 +13,7 @@ from sim.cli import bench_ace as ace
 from sim.cli import bench_endpoint as endpoint
 from sim.cli import bench_fused as fused
 from sim.cli import bench_pcie as pcie
+from sim.cli import bench_rdma as rdma
 from sim.terminal import Row, add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     endpoint.configure(designs)
     fused.configure(designs)
     pcie.configure(designs)
+    rdma.configure(designs)
 
 
 def run(args: argparse.Namespace) -> int:
