@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No number of a table entry, queue, port or command aliases another one: a walk of the three register maps."""
+"""No number of a table entry, queue, port or command aliases another one: a walk of all register maps."""
 
 import random
 from dataclasses import replace
@@ -19,6 +19,9 @@ from hw.dma_engine.control.frontpanel import FrontPanel
 from hw.endpoint import config as endpoint
 from hw.endpoint import registers as endpoint_registers
 from hw.endpoint.control import EndpointControl
+from hw.rdma import config as rdma
+from hw.rdma import registers as rdma_registers
+from hw.rdma.control import RdmaControl
 from hw.regs import REGISTER_WIDTH, Access
 from tests.regs.bench import read, write
 
@@ -70,9 +73,19 @@ def _endpoint(config):
     })
 
 
+def _rdma(config):
+    qps = range(config.queue_pairs)
+    return Panel(RdmaControl, rdma_registers, config, {
+        "QP_COMMIT": {"qp": qps, "open": range(2)}, "QP_SELECT": {"qp": qps},
+        "REGION_COMMIT": {"region": range(config.regions)}, "REMOTE_COMMIT": {"remote": range(config.remotes)},
+        "RECORDS_COMMIT": {"qp": qps},
+    })
+
+
 PANELS = {
     "dma tiny": _dma(dma.TINY), "dma wide": _dma(dma.WIDE), "ace tiny": _ace(ace.TINY), "ace wide": _ace(ace.WIDE),
     "ace ring": _ace(replace(ace.TINY, dimensions=1)), "endpoint": _endpoint(endpoint.TINY),
+    "rdma": _rdma(rdma.TINY),
 }
 
 
