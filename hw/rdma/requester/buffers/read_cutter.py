@@ -103,7 +103,7 @@ class ReadCutter(wiring.Component):
         valid, go, parted = Signal(), Signal(), Signal()
         state = Signal(data.StructLayout({**common, "stop": PAGE_BITS}))
         start, stop, packet, refused = state.start, state.stop, packets.i.payload, refusals.i.payload
-        end, length, refuse = Signal(PAGE_BITS), Signal(range(config.max_mtu + 1)), Signal()
+        end, length, refuse, ends = Signal(PAGE_BITS), Signal(range(config.max_mtu + 1)), Signal(), Signal()
         m.d.comb += pass_on.eq(~valid | go)
         with m.If(pass_on):
             m.d.sync += [valid.eq(checked), parted.eq(0)]
@@ -114,18 +114,18 @@ class ReadCutter(wiring.Component):
                 m.d.sync += state.resp.eq(Resp.SLVERR)
         m.d.comb += [
             refuse.eq(state.resp != Resp.OKAY),
-            packet.ends.eq(((start[_MTU_LSB:] ^ stop[_MTU_LSB:]) & state.mask) == 0),
-            end.eq(Mux(packet.ends, stop, Cat(C(-1, _MTU_LSB), start[_MTU_LSB:] | ~state.mask))),
+            ends.eq(((start[_MTU_LSB:] ^ stop[_MTU_LSB:]) & state.mask) == 0),
+            end.eq(Mux(ends, stop, Cat(C(-1, _MTU_LSB), start[_MTU_LSB:] | ~state.mask))),
             length.eq(end - start + 1),
             packets.i.valid.eq(valid & ~refuse), refusals.i.valid.eq(valid & refuse),
-            go.eq(valid & Mux(refuse, refusals.i.ready, packets.i.ready & packet.ends)),
+            go.eq(valid & Mux(refuse, refusals.i.ready, packets.i.ready & ends)),
             packet.read.eq(1), packet.qp.eq(state.qp), packet.opcode.eq(Opcode.READ_REQUEST),
             packet.va.eq(state.page_va + start), packet.rkey.eq(state.rkey), packet.dma_length.eq(length),
             packet.length.eq(length), packet.lane.eq(start[:lanes]), packet.end_lane.eq(end[:lanes]),
             packet.beats.eq(end[lanes:] - start[lanes:]), packet.id.eq(state.id),
-            packet.alone.eq(packet.ends & ~parted),
+            packet.alone.eq(ends & ~parted), packet.ends.eq(ends),
             refused.id.eq(state.id), refused.beats.eq(state.len), refused.ends.eq(1), refused.resp.eq(state.resp),
         ]
-        with m.If(packets.i.valid & packets.i.ready & ~packet.ends):
+        with m.If(packets.i.valid & packets.i.ready & ~ends):
             m.d.sync += [start.eq(end + 1), parted.eq(1)]
         return m

@@ -125,7 +125,7 @@ class Judgement(wiring.Component):
 
         # -- The oldest PSN that is not acknowledged.
         to_read, to_own, past_own, lost, advance = Signal(), Signal(), Signal(), Signal(), Signal()
-        good = Signal()
+        good, accept, fault = Signal(), Signal(), Signal.like(result.fault)
         m.d.comb += [
             good.eq(operation.whole & (operation.length == read.length)),
             lost.eq((ack & (at_read | beyond)) | (response & beyond)),
@@ -133,7 +133,8 @@ class Judgement(wiring.Component):
             past_own.eq((ack & ~at_read & ~beyond) | (response & at_read & good)),
             advance.eq(past_own | (to_own & (distance != 0))
                        | (to_read & (read.psn[:OFFSET_WIDTH] != row.oldest[:OFFSET_WIDTH]))),
-            result.is_read.eq(case.packet & operation.read), result.accept.eq(response & at_read & good),
+            result.is_read.eq(case.packet & operation.read), accept.eq(response & at_read & good),
+            result.accept.eq(accept),
         ]
 
         # -- Timers.
@@ -164,7 +165,7 @@ class Judgement(wiring.Component):
             m.d.comb += new.oldest.eq(operation.psn)
         with m.Elif(to_read):
             m.d.comb += new.oldest.eq(read.psn)
-        m.d.comb += new.reads.eq(row.reads + result.accept)
+        m.d.comb += new.reads.eq(row.reads + accept)
         with m.If(advance):
             m.d.comb += [new.tries.eq(0), new.rnr.eq(0), new.requested.eq(0)]
         with m.If((advance | rewinds) & ~row.waiting):
@@ -201,23 +202,23 @@ class Judgement(wiring.Component):
         with m.If(nak & ~sequence):
             with m.Switch(code):
                 with m.Case(Nak.INVALID_REQUEST):
-                    m.d.comb += result.fault.eq(Fault.REMOTE_INVALID)
+                    m.d.comb += fault.eq(Fault.REMOTE_INVALID)
                 with m.Case(Nak.REMOTE_ACCESS):
-                    m.d.comb += result.fault.eq(Fault.REMOTE_ACCESS)
+                    m.d.comb += fault.eq(Fault.REMOTE_ACCESS)
                 with m.Case(Nak.REMOTE_OPERATION):
-                    m.d.comb += result.fault.eq(Fault.REMOTE_OPERATION)
+                    m.d.comb += fault.eq(Fault.REMOTE_OPERATION)
                 with m.Default():
-                    m.d.comb += result.fault.eq(Fault.BAD_RESPONSE)
+                    m.d.comb += fault.eq(Fault.BAD_RESPONSE)
         with m.Elif(response & at_read & ~good):
-            m.d.comb += result.fault.eq(Fault.BAD_RESPONSE)
+            m.d.comb += fault.eq(Fault.BAD_RESPONSE)
         with m.Elif(waits & exhausted):
-            m.d.comb += result.fault.eq(Fault.RNR_RETRIES)
+            m.d.comb += fault.eq(Fault.RNR_RETRIES)
         with m.Elif(timed_out & (row.tries == settings.retries)):
-            m.d.comb += result.fault.eq(Fault.RETRIES)
-        with m.If(result.fault != 0):
+            m.d.comb += fault.eq(Fault.RETRIES)
+        with m.If(fault != 0):
             m.d.comb += new.failed.eq(1)
         m.d.comb += [
             result.wake.eq(advance | rewinds | waited | timed_out), result.kick.eq(advance),
-            result.timeout.eq(timed_out), result.nak.eq(sequence), result.rnr.eq(rnr),
+            result.timeout.eq(timed_out), result.nak.eq(sequence), result.rnr.eq(rnr), result.fault.eq(fault),
         ]
         return m
