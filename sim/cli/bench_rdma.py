@@ -40,6 +40,7 @@ def configure(designs: Subparsers) -> None:
                       "measured with go-back-N and with selective repeat")
     add_seed(rdma)
     add_json(rdma)
+    rdma.add_argument("--plot", metavar="FILE.png", help="draw the rates, and the goodput if it is measured")
     rdma.set_defaults(bench=run)
 
 
@@ -56,6 +57,9 @@ def run(args: argparse.Namespace) -> int:
     check_range("--latency", args.latency, 2, 10_000)
     check_range("--seed", args.seed, 0, (1 << 53) - 1)
     check_file("--json", args.json)
+    check_file("--plot", args.plot)
+    if args.plot is not None and not args.plot.lower().endswith(".png"):
+        raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
     # Imported here, so that a wrong option is reported at once.
     from sim.rdma import bench
     from sim.rdma.cluster import build_cluster
@@ -81,6 +85,10 @@ def run(args: argparse.Namespace) -> int:
                 result["goodput"].append(bench.goodput(library, setting, loss, selective=selective, size=sizes[-1],
                                                        count=args.count, depth=args.depth))
     write_json(args.json, result)
+    if args.plot:
+        from sim.rdma.plot import draw
+
+        draw(result, args.plot)
     if args.json != "-":
         _show(result)
     return 0

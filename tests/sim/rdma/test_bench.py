@@ -14,6 +14,7 @@ from dmace.cli import main
     (["--loss", "2"], "--loss must be from 0 to 0.5, not 2."),
     (["--loss", "much"], "--loss must be probabilities separated by commas, not 'much'."),
     (["--line-rate", "9"], "--line-rate must be more than 0 and at most the 8 bytes of a beat, not 9."),
+    (["--plot", "a.pdf"], "--plot writes PNG, so its file must end in .png, not 'a.pdf'."),
     (["--count", "10"], "--count must be from 100 to 1,000,000, not 10."),
 ])
 def test_wrong_arguments(arguments, sentence, capsys):
@@ -23,8 +24,11 @@ def test_wrong_arguments(arguments, sentence, capsys):
 
 @pytest.mark.long
 @pytest.mark.rtl
-def test_figures(capsys):
-    assert main(["bench", "rdma", "--sizes", "256", "--count", "300", "--loss", "0,0.02", "--json", "-"]) == 0
+def test_figures(capsys, tmp_path):
+    plot = tmp_path / "rdma.png"
+    assert main(["bench", "rdma", "--sizes", "256", "--count", "300", "--loss", "0,0.02", "--json", "-", "--plot",
+                 str(plot)]) == 0
+    assert plot.read_bytes().startswith(b"\x89PNG")
     result = json.loads(capsys.readouterr().out)
     write, read = result["rates"]
     # 256 bytes behind 74 of headers, and 24 on the line; with READs, 62 of headers.
