@@ -149,12 +149,14 @@ class Channel:
 
     def __init__(self, rng, *, loss, twice, delay):
         self.rng, self.loss, self.twice, self.delay, self.packets = rng, loss, twice, delay, []
+        self.sent = 0
 
     def send(self, packet, cycle):
         for _ in range(1 + (self.rng.random() < self.twice)):
             if self.rng.random() >= self.loss:
                 late = self.delay if self.rng.random() < 0.1 else 0
-                self.packets.append((cycle + 10 + self.rng.randrange(1 + late), len(self.packets), packet))
+                self.packets.append((cycle + 10 + self.rng.randrange(1 + late), self.sent, packet))
+                self.sent += 1
 
     def arrived(self, cycle):
         found = sorted(one for one in self.packets if one[0] <= cycle)
