@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from dmace.runtime.errors import DmaceError
 
-from .graph import Graph, Operation
 from .conversion import arranged
+from .graph import Graph, Operation
 from .tensor import Shape, Tensor
 
 __all__ = ["Allocate", "execute", "fed", "run_alone"]

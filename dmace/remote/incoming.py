@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .future import Future, Turns, completion
 from .conversion import Conversion
+from .future import Future, Turns, completion
 from .mechanism import Arrival, Receiver
 from .plan import Block
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy.typing as npt
 
+from .conversion import shares
 from .execution import execute, fed, fresh
 from .future import Turns
 from .graph import Graph, Operation
 from .incoming import Incoming
-from .conversion import shares
 from .outgoing import Outgoing
 from .tensor import Shape, Tensor
 
