@@ -94,6 +94,11 @@ public:
 #endif
             workers_.run();
             for (const Made& made : made_) made.link->carry();
+#ifdef ACE_ETHERNET_BYTES
+            for (const auto& endpoint : endpoints_)
+                if (endpoint->mac && endpoint->mac->illegal_beats)
+                    throw std::runtime_error("An endpoint sent a frame with an illegal tkeep.");
+#endif
             if (context_.gotError())
                 throw std::runtime_error("An assertion of the hardware failed; its message is on standard output.");
             cycle = until_;

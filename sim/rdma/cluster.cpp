@@ -203,7 +203,7 @@ API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_done, uint
             const std::string name = "Unit " + std::to_string(number);
             if (unit.streams.memory.illegal_accesses()) throw std::runtime_error(name + " used memory that it may not.");
             if (unit.traffic.unexpected) throw std::runtime_error(name + " responded to a burst that was not issued.");
-            if (unit.illegal_beats) throw std::runtime_error(name + " sent a frame with an illegal tkeep.");
+            if (unit.mac.illegal_beats + unit.illegal_others) throw std::runtime_error(name + " sent a frame with an illegal tkeep.");
         }
         return reason;
     });

@@ -37,7 +37,7 @@ __all__ = ["Cluster", "Flow", "FlowResult", "Library", "Memory", "MemoryCounts",
 _HERE = Path(__file__).parent
 _CPP = _HERE.parent / "cpp"
 _SOURCES = (*(_HERE / f"{name}.h" for name in ("cluster", "unit", "dma_traffic", "memory_streams", "register_bus",
-                                               "payload")), *HEADERS, _CPP / "axi_memory.h")
+                                               "payload", "mac_port")), *HEADERS, _CPP / "axi_memory.h")
 _SETTLE_LIMIT, _FRAME_LIMIT = 100_000, 1 << 15
 _NEVER = (1 << 64) - 1
 
