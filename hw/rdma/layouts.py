@@ -11,7 +11,7 @@ from .config import ADDR_WIDTH, LENGTH_WIDTH, REMOTE_LSB, REMOTE_OFFSET_WIDTH, R
 from .protocol import PSN_WIDTH, QPN_WIDTH
 
 __all__ = [
-    "RemoteAddress", "connection_layout", "mark_layout", "posted_layout", "read_beat_layout",
+    "RemoteAddress", "connection_layout", "posted_layout", "read_beat_layout",
     "read_layout", "receive_header_layout", "receive_layout", "region_layout", "remote_layout", "response_layout",
     "retire_layout", "returned_layout", "send_layout", "transmit_header_layout", "transmit_layout", "write_layout",
 ]
@@ -156,10 +156,9 @@ def posted_layout(config):
     """A packet that was stored in the requester's buffers and is to be sent on ``qp``, in the order of posting.
 
     ``index``: number of the stored packet. ``read``: it is a READ request, whose response is one packet with ``length``
-    bytes (0 for writes). ``alone``: it is a whole burst of the DMA engine. ``cost``: beats of its payload,
-    plus 2 for its headers.
+    bytes (0 for writes). ``cost``: beats of its payload, plus 2 for its headers.
     """
-    return data.StructLayout({"index": config.packet_bits, "qp": config.qp_bits, "read": 1, "alone": 1,
+    return data.StructLayout({"index": config.packet_bits, "qp": config.qp_bits, "read": 1,
                               "length": config.mtu_bits + 1, "cost": range(config.mtu_beats + 3)})
 
 
@@ -176,8 +175,3 @@ def returned_layout(config):
 def retire_layout(config):
     """Stored packet ``index`` is acknowledged, or has ``failed``; all packets of a queue pair retire in order."""
     return data.StructLayout({"index": config.packet_bits, "failed": 1})
-
-
-def mark_layout(config):
-    """A queue pair to which something happened."""
-    return data.StructLayout({"qp": config.qp_bits})

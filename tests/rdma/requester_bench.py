@@ -81,7 +81,7 @@ class FlatTransport(wiring.Component):
                          getattr(self, f"{name}_valid").eq(stream.valid)]
         m.d.comb += [
             *(posted[name].eq(getattr(self, f"posted_{name}")) for name in ("qp", "index", "read", "length", "cost")),
-            posted.alone.eq(0), header.qpn.eq(0), header.source.eq(0),
+            header.qpn.eq(0), header.source.eq(0),
             *(header[name].eq(getattr(self, f"received_{name}"))
               for name in ("qp", "opcode", "psn", "syndrome", "msn", "length")),
             *(inner.received.payload[name].eq(getattr(self, f"received_{name}")) for name in ("data", "first", "last")),

@@ -21,7 +21,6 @@ class Stored:
     index: int
     qp: int
     read: bool
-    alone: bool
     length: int
     cost: int
     pending: int = 0
@@ -37,7 +36,7 @@ class TransportSide:
 
     def _post(self, item):
         fields = self.sinks["posted"].fields
-        packet = Stored(*(fields.unpack(item, name) for name in ("index", "qp", "read", "alone", "length", "cost")))
+        packet = Stored(*(fields.unpack(item, name) for name in ("index", "qp", "read", "length", "cost")))
         assert packet.index not in self.posted, f"entry {packet.index} is in use"
         assert packet.cost <= self.config.mtu_beats + 2 and (packet.read or not packet.length)
         self.posted[packet.index] = packet
@@ -105,7 +104,6 @@ class TransportSide:
         message[1:] = va + size, left - size
         remote.memory.write(va - remote.va, packet.payload)
         burst = self._burst(self.writes, remote, va - remote.va, size)
-        assert packet.alone == (len(burst.cuts) == 1)
         burst.done += 1
         self.seen[Opcode(opcode).name] += 1
 
@@ -121,7 +119,6 @@ class TransportSide:
         remote = self._remote(header)
         offset, size = header["va"] - remote.va, header["dma_length"]
         assert offset >= 0 and offset + size <= remote.length and size == packet.length <= self.mtu[remote.qp]
-        assert packet.alone == (len(self._burst(self.reads, remote, offset, size).cuts) == 1)
         content, beat = remote.memory.read(offset, size), self.config.beat_bytes
         for at in range(0, size, beat):
             piece, last = content[at:at + beat], at + beat >= size

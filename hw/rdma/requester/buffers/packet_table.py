@@ -90,7 +90,7 @@ class PacketTable(wiring.Component):
             self.writes.ready.eq(~reading & ready & numbers.o.valid),
             self.posted.valid.eq(valid & ~packet.refused), self.refused.valid.eq(valid & packet.refused),
             self.posted.payload.index.eq(numbers.o.payload), self.posted.payload.qp.eq(packet.qp),
-            self.posted.payload.read.eq(packet.read), self.posted.payload.alone.eq(packet.alone),
+            self.posted.payload.read.eq(packet.read),
             self.posted.payload.length.eq(Mux(packet.read, packet.length, 0)),
             self.posted.payload.cost.eq(Mux(packet.read, 0, packet.beats + 1) + HEADER_BEATS),
             self.refused.payload.index.eq(numbers.o.payload), self.refused.payload.failed.eq(1),

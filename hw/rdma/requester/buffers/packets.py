@@ -70,14 +70,14 @@ def packet_layout(config: RdmaConfig) -> data.StructLayout:
         Beats from the first byte to the last, less one.
     chain
         Blocks of the payload of a WRITE.
-    ends, alone
-        The last packet of its burst; the only one.
+    ends
+        The last packet of its burst.
     """
     return data.StructLayout({
         "read": 1, "refused": 1, "qp": config.qp_bits, "opcode": 8, "va": ADDR_WIDTH, "rkey": 32,
         "dma_length": range((1 << PAGE_BITS) + 1), "length": config.mtu_bits + 1, "lane": config.lane_bits,
         "end_lane": config.lane_bits, "beats": range(BURST_BEATS), "chain": chain_layout(config),
-        "id": config.id_width, "ends": 1, "alone": 1})
+        "id": config.id_width, "ends": 1})
 
 
 def _fields(config, *names):

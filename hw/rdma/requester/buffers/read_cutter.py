@@ -100,13 +100,13 @@ class ReadCutter(wiring.Component):
         ]
 
         # Stage 3: the burst being cut, from ``start`` to ``stop``.
-        valid, go, parted = Signal(), Signal(), Signal()
+        valid, go = Signal(), Signal()
         state = Signal(data.StructLayout({**common, "stop": PAGE_BITS}))
         start, stop, packet, refused = state.start, state.stop, packets.i.payload, refusals.i.payload
         end, length, refuse, ends = Signal(PAGE_BITS), Signal(range(config.max_mtu + 1)), Signal(), Signal()
         m.d.comb += pass_on.eq(~valid | go)
         with m.If(pass_on):
-            m.d.sync += [valid.eq(checked), parted.eq(0)]
+            m.d.sync += valid.eq(checked)
             m.d.sync += [state[name].eq(context[name]) for name in common]
             m.d.sync += stop.eq(Mux(context.same & (context.limit <= whole), context.limit - 1, whole))
             with m.If((context.resp == Resp.OKAY)
@@ -123,9 +123,9 @@ class ReadCutter(wiring.Component):
             packet.va.eq(state.page_va + start), packet.rkey.eq(state.rkey), packet.dma_length.eq(length),
             packet.length.eq(length), packet.lane.eq(start[:lanes]), packet.end_lane.eq(end[:lanes]),
             packet.beats.eq(end[lanes:] - start[lanes:]), packet.id.eq(state.id),
-            packet.alone.eq(ends & ~parted), packet.ends.eq(ends),
+            packet.ends.eq(ends),
             refused.id.eq(state.id), refused.beats.eq(state.len), refused.ends.eq(1), refused.resp.eq(state.resp),
         ]
         with m.If(packets.i.valid & packets.i.ready & ~ends):
-            m.d.sync += [start.eq(end + 1), parted.eq(1)]
+            m.d.sync += start.eq(end + 1)
         return m

@@ -71,7 +71,7 @@ class WriteMessages(wiring.Component):
             packet.dma_length.eq(Mux(message, burst.total, length)),
             packet.lane.eq(piece.start[:lanes]), packet.end_lane.eq(piece.end[:lanes]),
             packet.beats.eq(piece.end[lanes:] - piece.start[lanes:]), packet.chain.eq(piece.chain),
-            packet.id.eq(burst.id), packet.alone.eq(burst.pieces == 1), packet.ends.eq(burst.pieces == number + 1),
+            packet.id.eq(burst.id), packet.ends.eq(burst.pieces == number + 1),
             packet.opcode.eq(Opcode.WRITE_ONLY),
             taken.eq(self.packets.valid & self.packets.ready), pieces.o.ready.eq(taken),
             self.responses.valid.eq(bursts.o.valid & empty),
