@@ -81,6 +81,8 @@ def _with_evaluated_constants(text: str) -> str:
     def module(found: re.Match[str]) -> str:
         started = re.search(r"^  reg (\\\$auto\$verilog_backend\S+ ) = 0;$", found[0], flags=re.MULTILINE)
         if not started:
+            if _CONSTANT_BLOCK.search(found[0]):
+                raise RuntimeError(f"No variable starts the constant blocks of {found[0].split('(')[0].strip()}.")
             return found[0]
 
         def block(assignment: re.Match[str]) -> str:
