@@ -17,6 +17,7 @@ from sim.rdma.requester import Failure
 from sim.rdma.responder import Record
 from sim.rdma.roce_guest import OWN, CommandFailed, RoceGuest, fetch_guest, pattern
 from sim.verilator.toolchain import build_root
+from tests.sim.rdma.dropping import drop_once
 
 pytestmark = pytest.mark.long
 
@@ -42,25 +43,9 @@ class Setup:
             if packet.encode() != frame:
                 self.wrong.append(frame.hex())
 
-    def drop(self, *, sent=None, received=None):
-        """Drop the frames for which a function of the packet is true, once each, until the next call."""
-        dropped = set()
-
-        def filtered(function, direction):
-            def drop(frame):
-                if function is None or not is_roce(frame):
-                    return False
-                packet = decode(frame)
-                key = direction, packet.psn
-                if key in dropped or not function(packet):
-                    return False
-                dropped.add(key)
-                return True
-
-            return drop
-
-        self.guest.segment.drop_sent, self.guest.segment.drop_received = filtered(sent, 1), filtered(received, 0)
-        return dropped
+    def drop(self, **functions):
+        """As :func:`drop_once`."""
+        return drop_once(self.guest.segment, **functions)
 
     def do(self, request):
         self.guest.run(lambda: request.done)

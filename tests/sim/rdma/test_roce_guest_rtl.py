@@ -18,6 +18,7 @@ from sim.rdma.packets import decode, is_roce
 from sim.rdma.roce_guest import GUEST, OWN, CommandFailed, RoceGuest, fetch_guest, pattern
 from sim.rdma.unit_driver import unit_driver
 from sim.verilator.toolchain import build_root
+from tests.sim.rdma.dropping import drop_once
 
 pytestmark = [pytest.mark.long, pytest.mark.rtl]
 
@@ -56,25 +57,9 @@ class Setup:
             if packet.encode() != frame:
                 self.wrong.append(frame.hex())
 
-    def drop(self, *, sent=None, received=None):
-        """Drop the frames for which a function of the packet is true, once each, until the next call; returns them."""
-        dropped = set()
-
-        def filtered(function, direction):
-            def drop(frame):
-                if function is None or not is_roce(frame):
-                    return False
-                packet = decode(frame)
-                key = direction, packet.opcode, packet.psn
-                if key in dropped or not function(packet):
-                    return False
-                dropped.add(key)
-                return True
-
-            return drop
-
-        self.guest.segment.drop_sent, self.guest.segment.drop_received = filtered(sent, 1), filtered(received, 0)
-        return dropped
+    def drop(self, **functions):
+        """As :func:`drop_once`."""
+        return drop_once(self.guest.segment, **functions)
 
     def connect(self, seed, *, mtu=1024, ring=False):
         """A queue pair that was not open before, and the guest's memory as a remote one."""
