@@ -45,10 +45,11 @@ class _Sender:
         return (bench.replies[-1].cycle - bench.replies[skip].cycle) / (count - 1 - skip)
 
 
-SHORT = ((Opcode.WRITE_ONLY, 64, 0, 40, 3.0), (Opcode.WRITE_ONLY, 64, 7, 40, 3.0),
+SHORT = ((Opcode.WRITE_ONLY, 64, 0, 3 * CONFIG.writes, 3.0), (Opcode.WRITE_ONLY, 64, 7, 3 * CONFIG.writes, 3.0),
          (Opcode.READ_REQUEST, 64, 0, 16, 4.0))
 LONG = ((Opcode.WRITE_ONLY, 4096, 0, 6, 64.5), (Opcode.READ_REQUEST, 4096, 0, 8, 65.5))
-"""Operation, bytes, offset, packets, and most cycles per packet."""
+"""Operation, bytes, offset, packets, and most cycles per packet. Short WRITEs are more than may be in flight, so that
+their rate is that of their completion, too."""
 
 
 @pytest.mark.parametrize("cases", [SHORT, pytest.param(LONG, marks=pytest.mark.long)], ids=["64", "4096"])
@@ -68,7 +69,7 @@ def test_rates(cases):
 
 
 def test_latencies():
-    """Cycles without load: 13 from a WRITE to its beat at memory, 9 from its response to the ACK, 34 of a READ with
+    """Cycles without load: 13 from a WRITE to its beat at memory, 8 from its response to the ACK, 34 of a READ with
     memory's 8."""
     async def body(bench):
         sender = _Sender(bench)
@@ -82,6 +83,6 @@ def test_latencies():
         await bench.drain()
         read = bench.replies[1].cycle - bench.accepted[1][0]
         print(f"beat {beat - start}, ACK {ack - beat - WRITE_LATENCY}, READ {read} cycles")
-        assert (beat - start, ack - beat - WRITE_LATENCY, read) == (13, 9, 34)
+        assert (beat - start, ack - beat - WRITE_LATENCY, read) == (13, 8, 34)
 
     run_bench(CONFIG, body, random.Random(1))
