@@ -19,6 +19,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
 from hw import connections
+from hw.shared_modules import with_shared_modules
 
 __all__ = ["Pin", "pins", "verilog"]
 
@@ -34,7 +35,8 @@ class Pin(TypedDict):
 _DIRECTIONS = {wiring.In: PortDirection.Input, wiring.Out: PortDirection.Output}
 
 
-def verilog(component: wiring.Component, *, name: str, assertions: bool = True, reset: bool = True) -> str:
+def verilog(component: wiring.Component, *, name: str, assertions: bool = True, reset: bool = True,
+            shared: bool = True) -> str:
     """Verilog of ``component`` as a module called ``name``.
 
     Parameters
@@ -42,9 +44,12 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     component : :class:`wiring.Component`
         The design; each member of its signature becomes a port, its path joined by ``__``.
     name : str
-        Name of the top module. Inner modules are called ``\\name.path``, so the names of two designs never collide.
+        Name of the top module. Inner modules are called ``\\name.path``, by the path of their first instance, so the
+        names of two designs never collide.
     assertions : bool
         Keep ``Assert`` as ``assert`` statements. False omits them, for tools that accept Verilog-2001 only.
+    shared : bool
+        Equal modules become one. False makes a module for each instance, with its path as its name.
     reset : bool
         Give the module an input ``rst``. Without it, flip-flops have their initial values when the clock starts.
 
@@ -67,6 +72,8 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
             fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
             ports = {"clk": (sync.clk, None), **ports}
         text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=False))
+        if shared:
+            text = with_shared_modules(text)
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
         return _with_evaluated_constants(str(backend._convert_rtlil_text(text, strip_internal_attrs=True)))

@@ -75,7 +75,7 @@ def main() -> None:
         part = component(args.design, args.config, dict(args.set))
     except (TypeError, ValueError) as error:        # a field that the configuration does not have, or a wrong value
         parser.error(str(error))
-    text = emit.verilog(part, name=args.design, assertions=False)
+    text = emit.verilog(part, name=args.design, assertions=False, shared=False)
     for endpoint in measure_endpoints(text, top=args.design, over=args.over, boxes=DESIGNS[args.design]):
         starts = [f"{name} ({levels})" for name, levels in endpoint.starts.items()]
         more = f" and {len(starts) - SHOWN} more" if len(starts) > SHOWN else ""
