@@ -44,12 +44,13 @@ def with_shared_modules(text: str) -> str:
         if name in shared:
             return
         attributes, body = modules[name]
-        ports[name] = own = {}
+        own: dict[str, str] = {}
         if name != top:
             body = _with_ordered_ports(body)
-            own |= {port: f"\\port${number}" for number, port in enumerate(_numbered_ports(body))}
+            own = {port: f"\\port${number}" for number, port in enumerate(_numbered_ports(body))}
+        ports[name] = own
         body = _CELL.sub(cell, body)
-        body = _NUMBERED.sub(lambda port: port[1] if port[2] else own.get(port[1], port[1]), body)
+        body = _NUMBERED.sub(lambda port: str(port[1]) if port[2] else own.get(port[1], port[1]), body)
         shared[name] = known.setdefault((attributes, body), name)
         kept[name] = f"{attributes}module {name}\n{body}end\n"
 
