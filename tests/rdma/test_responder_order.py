@@ -131,6 +131,28 @@ def test_selective_repeat():
     run_bench(TINY, body, random.Random(1))
 
 
+def test_a_window_of_two_words():
+    """The missing packet completes those beyond it in its word of 16 PSNs, and in the next one."""
+    async def body(bench):
+        await _prepare(bench, selective=1)
+        start = 0
+        for count in (10, 27, 1):
+            for psn in range(start, start + count):
+                bench.send(_write(QP, psn, 8, b"in order", 0))
+            start += count
+            for psn in range(start + 1, start + 16):
+                bench.send(_write(QP, psn, 8, b"too soon", 0))
+            await bench.drain()
+            assert (await bench.status(QP))[1] == start
+            bench.send(_write(QP, start, 8, b"too late", 1))
+            await bench.drain()
+            start += 16
+            assert await bench.status(QP) == (0, start, start)
+            assert (bench.replies[-1].psn, bench.replies[-1].syndrome) == (start - 1, ACK)
+
+    run_bench(TINY, body, random.Random(1))
+
+
 def test_congestion_notices():
     """At most one CNP per queue pair in 12 units of time, and none for marks within them."""
     config = TINY.__class__(**{**vars(TINY), "timer_cycles": 16})

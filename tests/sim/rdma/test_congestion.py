@@ -16,7 +16,7 @@ from sim.rdma.unit_driver import unit_driver
 pytestmark = [pytest.mark.long, pytest.mark.rtl]
 
 CONFIG = replace(TINY, queue_pairs=4, window=32, packets=32, buffer_beats=4096)
-"""Of windows of 32 packets, two fill a queue of 64 KiB."""
+"""Two windows of 32 packets have 64 KiB of payload, more than the queue."""
 
 LINE, SIZE, RECEIVER, SPAN = 8, 2048, 2, 1 << 19
 MARK_BYTES, QUEUE_BYTES = 8 << 10, 48 << 10
