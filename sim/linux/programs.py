@@ -11,7 +11,7 @@ from sim.linux.fetch import FetchFailed
 
 __all__ = ["program_files"]
 
-_LOADER, _LIBRARIES = "lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu"
+_LOADER, _LIBRARIES = "ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu"
 
 
 def program_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
@@ -35,11 +35,13 @@ def program_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
         If a file is not there, or the packages lack a library.
     """
     files = {name: _read(folder / name) for name in names}
+    # Debian 13 has all in usr. The link in lib64 may be absolute, to the dynamic linker of this machine.
     search = [folder / _LIBRARIES, folder / "usr" / _LIBRARIES]
+    loader = next((path / _LOADER for path in search if (path / _LOADER).is_file()), search[0] / _LOADER)
     for name in [name for name, data in files.items() if data[:4] == b"\x7fELF"]:
-        for library in _listed(folder / _LOADER, search, folder / name):
+        for library in _listed(loader, search, folder / name):
             files[f"{_LIBRARIES}/{library.name}"] = _read(library)
-    return {_LOADER: _read(folder / _LOADER), **files}
+    return {f"lib64/{_LOADER}": _read(loader), **files}
 
 
 def _read(path: Path) -> bytes:
@@ -50,8 +52,7 @@ def _read(path: Path) -> bytes:
 
 def _listed(loader: Path, search: Sequence[Path], program: Path) -> list[Path]:
     """Shared libraries that a program needs, as its own dynamic linker finds them."""
-    if not loader.exists():
-        raise FetchFailed(f"The packages have no {loader}.")
+    _read(loader)
     done = subprocess.run([loader, "--inhibit-cache", "--library-path", ":".join(map(str, search)), "--list", program],
                           capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
     missing = re.search(r"(\S+) => not found|(\S+): cannot open shared object file", done.stdout + done.stderr)

@@ -46,7 +46,9 @@ LIBRARIES = ("libibverbs-dev", "libnl-3-dev", "libnl-route-3-dev")
 # No dependency of rdma_rxe names crc32_generic, which it requests from the kernel as "crc32".
 _MODULES = ("virtio_pci", "virtio_net", "8021q", "crc32_generic", "rdma_rxe", "ib_uverbs")
 _TOOLS = tuple(f"usr/bin/ib_{name}" for name in ("write_bw", "write_lat", "read_bw", "read_lat"))
-_PROVIDER = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "etc/libibverbs.d/rxe.driver")
+# The provider's name ends in a version of libibverbs.
+_PROVIDER, _STATIC_PROVIDER = "usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so", "usr/lib/x86_64-linux-gnu/librxe-*.a"
+_DRIVER = "etc/libibverbs.d/rxe.driver"
 _SOURCE = Path(__file__).with_name("guest")
 _PORT, _END_LIMIT, _PERFTEST_LIMIT = 5000, 30.0, 120.0
 _MTUS = {256: 1, 512: 2, 1024: 3}
@@ -112,13 +114,15 @@ def build_initrd(root: Path, packages: Packages, libraries: Path, perftest: Path
 
     def make() -> None:
         include = libraries / "usr/include"
+        providers = [str(path.relative_to(perftest)) for path in perftest.glob(_PROVIDER)]
         search = [f"-L{libraries / path}" for path in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")]
         # The linker warns of functions of libnl that need shared libraries, and are not called.
         execute([*c_compiler(), *FLAGS, "-static", "-DRDMA_STATIC_PROVIDERS=rxe", f"-I{include}",
-                 f"-I{include / 'libnl3'}", _SOURCE / "roce.c", "-o", folder / "roce", *search, "-lrxe-rdmav34",
-                 "-libverbs", "-lnl-route-3", "-lnl-3", "-lpthread", "-lm"], folder=folder, log=folder / "compiler.log")
+                 f"-I{include / 'libnl3'}", _SOURCE / "roce.c", "-o", folder / "roce", *search,
+                 *libraries.glob(_STATIC_PROVIDER), "-libverbs", "-lnl-route-3", "-lnl-3", "-lpthread", "-lm"],
+                folder=folder, log=folder / "compiler.log")
         write(folder / "initrd", {"init": (folder / "roce").read_bytes(),
-                                  **program_files(perftest, [*_TOOLS, *_PROVIDER])},
+                                  **program_files(perftest, [*_TOOLS, _DRIVER, *providers])},
               modules(packages.kernel, _MODULES))
 
     once(folder, make, product="initrd", name="roce")

@@ -11,15 +11,14 @@ ELF = b"\x7fELF program"
 
 @pytest.fixture
 def folder(tmp_path):
-    """``folder(script)``: unpacked packages whose dynamic linker is a script."""
+    """``folder(script, path)``: unpacked packages whose dynamic linker is a script."""
     for path, data in (("usr/bin/tool", ELF), ("etc/tool.conf", b"text"), ("lib/x86_64-linux-gnu/libc.so.6", b"libc"),
                        ("usr/lib/x86_64-linux-gnu/libx.so.1", b"libx")):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data)
 
-    def make(script):
-        loader = tmp_path / "lib64/ld-linux-x86-64.so.2"
-        loader.parent.mkdir()
+    def make(script, path="lib/x86_64-linux-gnu"):
+        loader = tmp_path / path / "ld-linux-x86-64.so.2"
         loader.write_text(f"#!/bin/sh\n{script}\n")
         loader.chmod(0o755)
         return tmp_path
@@ -27,7 +26,8 @@ def folder(tmp_path):
     return make
 
 
-def test_files(folder, tmp_path):
+@pytest.mark.parametrize("path", ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"])
+def test_files(folder, tmp_path, path):
     usual, further = (tmp_path / name / "x86_64-linux-gnu" for name in ("lib", "usr/lib"))
     made = program_files(folder(f"""
 [ "$*" = "--inhibit-cache --library-path {usual}:{further} --list {tmp_path}/usr/bin/tool" ] ||
@@ -36,7 +36,7 @@ echo "	linux-vdso.so.1 (0x00007f743ec19000)"
 echo "	libx.so.1 => {further}/libx.so.1 (0x00007f743eaf8000)"
 echo "	libc.so.6 => {usual}/libc.so.6 (0x00007f743e837000)"
 echo "	/lib64/ld-linux-x86-64.so.2 => {usual}/ld-linux-x86-64.so.2 (0x00007f743ec1b000)"
-"""), ["usr/bin/tool", "etc/tool.conf"])
+""", path), ["usr/bin/tool", "etc/tool.conf"])
     loader = made.pop("lib64/ld-linux-x86-64.so.2")
     assert loader.startswith(b"#!/bin/sh")
     assert made == {"usr/bin/tool": ELF, "etc/tool.conf": b"text", "lib/x86_64-linux-gnu/libc.so.6": b"libc",
