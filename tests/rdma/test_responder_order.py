@@ -153,6 +153,19 @@ def test_a_window_of_two_words():
     run_bench(TINY, body, random.Random(1))
 
 
+def test_a_packet_beyond_the_window():
+    """It is dropped and not reported, though a packet 16 PSNs before it was executed."""
+    async def body(bench):
+        await _prepare(bench, selective=1)
+        bench.send(_write(QP, 1, 8, b"executed"))
+        bench.send(_write(QP, 17, 8, b"too far."))
+        await bench.drain()
+        assert [(reply.syndrome, reply.msn) for reply in bench.replies] == [(SEQUENCE, 1)]
+        assert (bench.counted["gap"], bench.counted["duplicate"], bench.counted["executed"]) == (2, 0, 1)
+
+    run_bench(TINY, body, random.Random(1))
+
+
 def test_congestion_notices():
     """At most one CNP per queue pair in 12 units of time, and none for marks within them."""
     config = TINY.__class__(**{**vars(TINY), "timer_cycles": 16})
