@@ -166,6 +166,22 @@ def test_a_packet_beyond_the_window():
     run_bench(TINY, body, random.Random(1))
 
 
+def test_too_many_reads_after_a_repeated_one():
+    """A READ without a free entry is invalid again once the repeated READ has its response."""
+    async def body(bench):
+        await _prepare(bench)
+        for _ in range(2):
+            bench.send(_read(QP, 0, 0, 8))
+            await bench.drain()
+        for psn in range(1, TINY.reads + 2):
+            bench.send(_read(QP, psn, 0, 8))
+        await bench.drain()
+        assert _of(bench, QP) == [(Opcode.READ_ONLY, psn, ACK) for psn in (0, *range(TINY.reads + 1))] + [
+            (Opcode.ACKNOWLEDGE, TINY.reads + 1, SyndromeKind.NAK << 5 | Nak.INVALID_REQUEST)]
+
+    run_bench(TINY, body, random.Random(1), Pace(read_latency=300))
+
+
 def test_congestion_notices():
     """At most one CNP per queue pair in 12 units of time, and none for marks within them."""
     config = TINY.__class__(**{**vars(TINY), "timer_cycles": 16})
