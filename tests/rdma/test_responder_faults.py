@@ -249,3 +249,18 @@ def test_unexpected_responses():
         assert [one.payload for one in bench.replies] == [content[:64], b""]
 
     run_bench(TINY, body, random.Random(1))
+
+
+def test_a_response_with_another_id():
+    """It does not complete the write that is in flight."""
+    async def body(bench):
+        await _prepare(bench)
+        bench.send(_write(0, 0, 64, b"abc"))
+        await bench.run(60)
+        bench.responses.appendleft((0, OKAY, {}, 1))
+        await bench.run(60)
+        assert not bench.replies and bench.counted["unexpected"] == 1
+        await bench.drain()
+        assert _seen(bench, 0) == [(Opcode.ACKNOWLEDGE, 0, ACK)]
+
+    run_bench(TINY, body, random.Random(1), Pace(write_latency=400))
