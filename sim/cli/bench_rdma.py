@@ -2,6 +2,7 @@
 """``dmace bench rdma``: messages of a RoCEv2 unit to another one, their latency, and goodput over loss."""
 
 import argparse
+import math
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,6 +17,8 @@ __all__ = ["configure", "run"]
 SIZES = "64,256,1024"
 LINE_RATES = {"tiny": 8.0, "base": 25.0, "wide": 50.0}
 """Bytes per cycle; 100 Gbit/s at 250 MHz for `wide`."""
+_MOST = 1_000_000
+"""Messages."""
 
 
 def configure(designs: Subparsers) -> None:
@@ -38,6 +41,8 @@ def configure(designs: Subparsers) -> None:
                       help="latency of the memories, for reads and for writes (default: %(default)s)")
     rdma.add_argument("--loss", default="", metavar="P,...", help="probabilities of loss, of which the goodput is "
                       "measured with go-back-N and with selective repeat")
+    rdma.add_argument("--lost", type=integer, default=0, metavar="N", help="of each loss, send enough messages that N "
+                      "frames with data are lost on average, if --count is less (default: %(default)s)")
     add_seed(rdma)
     add_json(rdma)
     rdma.add_argument("--plot", metavar="FILE.png", help="draw the rates, and the goodput if it is measured")
@@ -51,7 +56,12 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < line_rate <= config.beat_bytes:
         raise UserError(f"--line-rate must be more than 0 and at most the {config.beat_bytes} bytes of a beat, "
                         f"not {line_rate:g}.")
-    check_range("--count", args.count, 100, 1_000_000)
+    check_range("--count", args.count, 100, _MOST)
+    check_range("--lost", args.lost, 0, 1000)
+    for loss in losses:
+        if loss and args.lost / loss > _MOST:
+            raise UserError(f"{args.lost} lost frames at a loss of {loss:g} take {args.lost / loss:,.0f} messages, "
+                            f"more than {_MOST:,}.")
     check_range("--depth", args.depth, 1, 4096)
     check_range("--line-latency", args.line_latency, 1, 100_000)
     check_range("--latency", args.latency, 2, 10_000)
@@ -80,10 +90,11 @@ def run(args: argparse.Namespace) -> int:
             notify(f"one {'WRITE' if write else 'READ'} of {size:,} B")
             result["latencies"].append(bench.latency(library, setting, size, write=write))
         for loss in losses:
+            count = max(args.count, math.ceil(args.lost / loss)) if loss else args.count
             for selective in (False, True):
                 notify(f"loss {loss:g}")
                 result["goodput"].append(bench.goodput(library, setting, loss, selective=selective, size=sizes[-1],
-                                                       count=args.count, depth=args.depth))
+                                                       count=count, depth=args.depth))
     write_json(args.json, result)
     if args.plot:
         from sim.rdma.plot import draw

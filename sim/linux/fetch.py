@@ -19,7 +19,8 @@ from filelock import FileLock
 from hw.errors import UserError
 from sim.verilator.store import digest
 
-__all__ = ["KERNEL_PACKAGE", "OLDEST_QEMU", "Apt", "FetchFailed", "Packages", "fetch", "fetch_libraries"]
+__all__ = ["KERNEL_PACKAGE", "OLDEST_QEMU", "Apt", "FetchFailed", "Packages", "fetch", "fetch_libraries",
+           "fetch_program"]
 
 OLDEST_QEMU = "1:10.1"
 """Debian version of the first QEMU with ``vfio-user-pci``."""
@@ -215,14 +216,25 @@ def fetch_libraries(root: Path, names: Sequence[str], *, suite: str | None = Non
     The suite is that of this machine's Debian, whose compiler and C library programs are built with, unless ``suite``
     names another. Raises :class:`FetchFailed` if the packages cannot be reached.
     """
+    return _fetch(root, "libraries", names, lambda source: source.download(names), suite, mirror, say)
+
+
+def fetch_program(root: Path, name: str, *, suite: str | None = None, mirror: str | None = None,
+                  say: Say = lambda what: None) -> Path:
+    """Folder in ``root`` with a package and all that it depends on unpacked; otherwise as :func:`fetch_libraries`."""
+    return _fetch(root, "program", [name], lambda source: source.closure(name), suite, mirror, say)
+
+
+def _fetch(root: Path, kind: str, names: Sequence[str], download: Callable[[Apt], Sequence[Path]], suite: str | None,
+           mirror: str | None, say: Say) -> Path:
     root = root.resolve()
-    folder = root / "-".join(["libraries", digest(sorted(names)), *([suite] if suite else [])])
+    folder = root / "-".join([kind, digest(sorted(names)), *([suite] if suite else [])])
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / ".lock"):
         if not folder.is_dir():
             source = _apt(root, mirror, say)(suite or codename())
             say(f"downloading {', '.join(names)} of Debian {source.suite}")
-            _unpack(source.download(names), folder, f"{source.suite} {' '.join(names)}")
+            _unpack(download(source), folder, f"{source.suite} {' '.join(names)}")
             source.clean()
     return folder
 

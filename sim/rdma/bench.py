@@ -26,7 +26,7 @@ _HEADERS = (protocol.ETHERNET_BYTES + protocol.IPV4_BYTES + protocol.UDP_BYTES +
             + protocol.ICRC_BYTES)
 _LINE_BYTES = 24
 """Preamble, FCS and interframe gap of a frame."""
-_LIMIT = 50_000_000
+_LIMIT = 200_000_000
 _TIMEOUT = 5
 _STEP = 256
 
@@ -180,8 +180,8 @@ def goodput(library: Library, setting: Setting, loss: float, *, selective: bool,
     Returns
     -------
     dict
-        ``bytes_per_cycle`` of payload from the first burst to the last response; ``ideal``: the line's payload less the
-        lost frames; ``share`` of it; ``resent`` packets and ``timeouts``.
+        ``messages``; ``bytes_per_cycle`` of payload from the first burst to the last response; ``ideal``: the line's
+        payload less the lost frames; ``share`` of it; ``resent`` packets and ``timeouts``.
     """
     config = library.config
     with _pair(library, setting, selective=selective) as (cluster, drivers):
@@ -194,5 +194,6 @@ def goodput(library: Library, setting: Setting, loss: float, *, selective: bool,
         counters = wait(drivers[0].counters())
     bound, _ = _bound(config, setting, size, write=True)
     got, ideal = count * size / (last - first), size / bound * (1 - loss)
-    return {"loss": loss, "selective": selective, "bytes_per_cycle": round(got, 2), "ideal": round(ideal, 2),
-            "share": round(got / ideal, 4), "resent": counters["packets_resent"], "timeouts": counters["timeouts"]}
+    return {"loss": loss, "selective": selective, "messages": count, "bytes_per_cycle": round(got, 2),
+            "ideal": round(ideal, 2), "share": round(got / ideal, 4), "resent": counters["packets_resent"],
+            "timeouts": counters["timeouts"]}

@@ -74,8 +74,8 @@ class Peer:
         return region
 
     def connect(self, connection: Connection) -> QueuePair:
-        """Open a queue pair."""
-        if connection.station != self.station:
+        """Open a queue pair. The station's IP address may differ from the peer's: a port can have several."""
+        if connection.station.mac != self.station.mac:
             raise UserError("The connection belongs to another station.")
         if connection.qpn in self.pairs:
             raise UserError(f"The queue pair {connection.qpn:#x} is open already.")
@@ -99,7 +99,7 @@ class Peer:
         self.observe(packet)
         pair = self.pairs.get(packet.qpn)
         if pair is None or packet.source_ip != pair.connection.peer.ip \
-                or packet.destination_ip != self.station.ip or packet.pkey & 0x7FFF != 0x7FFF:
+                or packet.destination_ip != pair.connection.station.ip or packet.pkey & 0x7FFF != 0x7FFF:
             self.counts["unknown"] += 1
             return
         if packet.traffic_class & 3 == CE:

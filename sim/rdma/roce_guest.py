@@ -13,6 +13,7 @@
 ``peer`` is a :class:`sim.rdma.peer.Peer`, or anything with its methods ``receive`` and ``transmit`` in front of RTL.
 """
 
+import ipaddress
 import random
 import subprocess
 import time
@@ -24,32 +25,57 @@ from typing import Protocol, Self
 
 from dmace.libdmace.build import FLAGS, c_compiler
 from hw.errors import UserError
-from sim.linux.fetch import Packages, Say, fetch, fetch_libraries
+from sim.linux.fetch import Packages, Say, fetch, fetch_libraries, fetch_program
 from sim.linux.initrd import modules, write
+from sim.linux.programs import program_files
 from sim.rdma.connection import Connection, Station
 from sim.rdma.packets import MASK24
 from sim.rdma.peer import Peer, QueuePair
+from sim.rdma.perftest import PerftestServer, Tool
 from sim.rdma.segment import Segment, SegmentClosed, datagram, payload_of
 from sim.verilator.build import execute
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root
 
-__all__ = ["GUEST", "KERNEL", "LIBRARIES", "OWN", "CommandFailed", "Opened", "Roce", "RoceGuest", "build_initrd",
-           "fetch_guest", "pattern"]
+__all__ = ["GUEST", "KERNEL", "LIBRARIES", "OWN", "ROUTES", "CommandFailed", "Opened", "Roce", "RoceGuest", "Route",
+           "build_initrd", "fetch_guest", "pattern"]
 
 KERNEL = "linux-image-amd64"
 """Debian's cloud kernel has no rdma_rxe."""
 LIBRARIES = ("libibverbs-dev", "libnl-3-dev", "libnl-route-3-dev")
 # No dependency of rdma_rxe names crc32_generic, which it requests from the kernel as "crc32".
-_MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "ib_uverbs")
+_MODULES = ("virtio_pci", "virtio_net", "8021q", "crc32_generic", "rdma_rxe", "ib_uverbs")
+_TOOLS = tuple(f"usr/bin/ib_{name}" for name in ("write_bw", "write_lat", "read_bw", "read_lat"))
+# The provider's name ends in a version of libibverbs.
+_PROVIDER, _STATIC_PROVIDER = "usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so", "usr/lib/x86_64-linux-gnu/librxe-*.a"
+_DRIVER = "etc/libibverbs.d/rxe.driver"
 _SOURCE = Path(__file__).with_name("guest")
-_PORT, _END_LIMIT = 5000, 30.0
+_PORT, _END_LIMIT, _PERFTEST_LIMIT = 5000, 30.0, 120.0
 _MTUS = {256: 1, 512: 2, 1024: 3}
 _GOLDEN = 0x9E3779B97F4A7C15
 
 OWN = Station(b"\2\0\0\0\0\1", bytes([10, 0, 0, 1]))
 GUEST = Station(b"\x52\x54\0\x12\x34\x56", bytes([10, 0, 0, 2]))
 """Addresses of both ends, which the guest's program knows."""
+_SERVER_MAC = "52:54:00:12:34:57"
+
+
+@dataclass(frozen=True)
+class Route:
+    """Addresses of both ends of a connection, and its VLAN."""
+
+    own: str
+    guest: str
+    vlan: int | None = None
+
+    def station(self, mac: bytes, *, guest: bool) -> Station:
+        """One of the ends."""
+        return Station(mac, ipaddress.ip_address(self.guest if guest else self.own).packed)
+
+
+ROUTES = (Route("10.0.0.1", "10.0.0.2"), Route("fd00::1", "fd00::2"), Route("10.0.0.1", "10.0.0.3", 7),
+          Route("fd00::1", "fd00::3", 7))
+"""As ``paths`` of ``guest/addresses.h``."""
 
 
 class CommandFailed(UserError):
@@ -73,25 +99,31 @@ def pattern(seed: int, length: int) -> bytes:
     return bytes(((index + seed) * _GOLDEN >> 56) & 0xFF for index in range(length))
 
 
-def fetch_guest(root: Path, *, say: Say = lambda what: None) -> tuple[Packages, Path]:
-    """QEMU and a kernel with soft-RoCE, and the folder of static libraries; see :func:`sim.linux.fetch.fetch`."""
-    return fetch(root, kernel=KERNEL, say=say), fetch_libraries(root, LIBRARIES, say=say)
+def fetch_guest(root: Path, *, say: Say = lambda what: None) -> tuple[Packages, Path, Path]:
+    """QEMU and a kernel with soft-RoCE; folders of static libraries, and of perftest; see :mod:`sim.linux.fetch`."""
+    return (fetch(root, kernel=KERNEL, say=say), fetch_libraries(root, LIBRARIES, say=say),
+            fetch_program(root, "perftest", say=say))
 
 
-def build_initrd(root: Path, packages: Packages, libraries: Path) -> Path:
-    """An initramfs in ``root`` with the guest's program, built unless it is there."""
+def build_initrd(root: Path, packages: Packages, libraries: Path, perftest: Path) -> Path:
+    """An initramfs in ``root`` with the guest's program and perftest, built unless it is there."""
     texts = [(path.name, path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.glob("*.[ch]"))]
-    key = digest(texts, packages.version("kernel"), libraries.name, _MODULES, FLAGS, c_compiler())
+    key = digest(texts, packages.version("kernel"), libraries.name, perftest.name, _MODULES, _TOOLS, FLAGS,
+                 c_compiler())
     folder = root / f"roce-{key}"
 
     def make() -> None:
         include = libraries / "usr/include"
+        providers = [str(path.relative_to(perftest)) for path in perftest.glob(_PROVIDER)]
         search = [f"-L{libraries / path}" for path in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")]
         # The linker warns of functions of libnl that need shared libraries, and are not called.
         execute([*c_compiler(), *FLAGS, "-static", "-DRDMA_STATIC_PROVIDERS=rxe", f"-I{include}",
-                 f"-I{include / 'libnl3'}", _SOURCE / "roce.c", "-o", folder / "roce", *search, "-lrxe-rdmav34",
-                 "-libverbs", "-lnl-route-3", "-lnl-3", "-lpthread", "-lm"], folder=folder, log=folder / "compiler.log")
-        write(folder / "initrd", {"init": (folder / "roce").read_bytes()}, modules(packages.kernel, _MODULES))
+                 f"-I{include / 'libnl3'}", _SOURCE / "roce.c", "-o", folder / "roce", *search,
+                 *libraries.glob(_STATIC_PROVIDER), "-libverbs", "-lnl-route-3", "-lnl-3", "-lpthread", "-lm"],
+                folder=folder, log=folder / "compiler.log")
+        write(folder / "initrd", {"init": (folder / "roce").read_bytes(),
+                                  **program_files(perftest, [*_TOOLS, _DRIVER, *providers])},
+              modules(packages.kernel, _MODULES))
 
     once(folder, make, product="initrd", name="roce")
     return folder / "initrd"
@@ -130,15 +162,15 @@ class RoceGuest:
     def __init__(self, folder: Path, peer: Roce, *, accelerator: str = "tcg", limit: float = 120.0,
                  say: Say = lambda what: None) -> None:
         self.folder, self.peer, self.accelerator, self.limit, self._say = folder, peer, accelerator, limit, say
-        self.segment = Segment(folder / "segment", OWN)
+        self.segment = Segment(folder / "segment", OWN, [route.station(OWN.mac, guest=False).ip for route in ROUTES])
         self._qemu: subprocess.Popen[bytes] | None = None
         self._responses: list[bytes] = []
         self._number = 0
 
     def __enter__(self) -> Self:
         root = build_root() / "linux"
-        packages, libraries = fetch_guest(root, say=self._say)
-        initrd = build_initrd(root, packages, libraries)
+        packages, libraries, perftest = fetch_guest(root, say=self._say)
+        initrd = build_initrd(root, packages, libraries, perftest)
         with (self.folder / "qemu.log").open("wb") as log:
             self._qemu = subprocess.Popen(self._command(packages, initrd), env=packages.qemu_env(),
                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -183,7 +215,8 @@ class RoceGuest:
                 "-kernel", str(packages.vmlinuz), "-initrd", str(initrd), "-append",
                 "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0",
                 "-netdev", f"stream,id=net,server=off,addr.type=unix,addr.path={path}",
-                "-device", f"virtio-net-pci,netdev=net,mac={mac}"]
+                "-device", f"virtio-net-pci,netdev=net,mac={mac}",
+                "-netdev", "user,id=server,ipv6=off", "-device", f"virtio-net-pci,netdev=server,mac={_SERVER_MAC}"]
 
     def _stop(self) -> None:
         self.segment.__exit__(None, None, None)
@@ -240,7 +273,7 @@ class RoceGuest:
         return [int(word, 16) for word in words[2:]]
 
     def open(self, *, qpn: int, psn: int, guest_psn: int, mtu: int = 1024, timeout: int = 14,
-             retries: int = 7) -> Opened:
+             retries: int = 7, route: Route = ROUTES[0]) -> Opened:
         """Open a queue pair in the guest, in place of an earlier one.
 
         Parameters
@@ -253,22 +286,50 @@ class RoceGuest:
             256, 512 or 1024.
         timeout, retries : int
             The guest's: 4.096 us times 2 ** ``timeout``, and retransmissions until it fails.
+        route : Route
+            One of ``ROUTES``.
         """
         if mtu not in _MTUS:
             raise CommandFailed(f"The guest's path MTU must be 256, 512 or 1024, not {mtu!r}.")
-        numbers = self.command("open", qpn, psn, guest_psn, _MTUS[mtu], timeout, retries)
+        numbers = self.command("open", qpn, psn, guest_psn, _MTUS[mtu], timeout, retries,
+                               ROUTES.index(route))
         return Opened(**dict(zip(("qpn", "rkey", "address", "size"), numbers, strict=True)))
 
     def connect(self, peer: Peer, *, mtu: int = 1024, timeout: int = 14, retries: int = 7,
-                seed: int | None = None) -> tuple[QueuePair, Opened]:
+                seed: int | None = None, route: Route = ROUTES[0]) -> tuple[QueuePair, Opened]:
         """Open a queue pair between the guest and a software peer, with random PSNs."""
         generator = random.Random(seed)
         psn, guest_psn = generator.randrange(MASK24), generator.randrange(MASK24)
         qpn = max(peer.pairs, default=16) + 1
-        opened = self.open(qpn=qpn, psn=psn, guest_psn=guest_psn, mtu=mtu, timeout=timeout, retries=retries)
-        return peer.connect(Connection(station=OWN, peer=GUEST, qpn=qpn, peer_qpn=opened.qpn, send_psn=psn,
-                                       receive_psn=guest_psn, mtu=mtu, timeout=200_000.0, max_reads=4,
-                                       window=32)), opened
+        opened = self.open(qpn=qpn, psn=psn, guest_psn=guest_psn, mtu=mtu, timeout=timeout, retries=retries,
+                           route=route)
+        return peer.connect(Connection(station=route.station(OWN.mac, guest=False),
+                                       peer=route.station(GUEST.mac, guest=True), vlan=route.vlan, qpn=qpn,
+                                       peer_qpn=opened.qpn, send_psn=psn, receive_psn=guest_psn, mtu=mtu,
+                                       timeout=200_000.0, max_reads=4, window=32)), opened
+
+    def perftest(self, server: PerftestServer, tool: Tool, *, size: int, iterations: int,
+                 meanwhile: Callable[[], object] = lambda: None) -> int:
+        """Run one of perftest's tools as client of a server of ours, and return its exit status.
+
+        Parameters
+        ----------
+        size : int
+            Bytes of a message.
+        iterations : int
+            Messages, at least 5.
+        meanwhile : callable
+            Called again and again until the tool has ended.
+        """
+        ended = self.begin("perftest", tool, server.port, size, iterations)
+
+        def until() -> bool:
+            server.poll()
+            meanwhile()
+            return ended()
+
+        self.run(until, limit=_PERFTEST_LIMIT)
+        return self.end()[0]
 
     def command(self, word: str, *numbers: int, limit: float = 60.0) -> list[int]:
         """Execute a command of ``guest/roce.c``, and return its results."""

@@ -9,19 +9,19 @@ import socket
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from hw.errors import UserError
 from sim.rdma.connection import Station
+from sim.rdma.neighbours import is_request, reply
 from sim.rdma.packets import addressed_to, checksum
 
 __all__ = ["Segment", "SegmentClosed", "datagram", "payload_of"]
 
 _LENGTH = struct.Struct(">I")
-_ARP = struct.Struct(">HHBBH6s4s6s4s")
 _LONGEST = 1 << 16
 
 
@@ -49,26 +49,30 @@ def payload_of(frame: bytes, port: int) -> bytes | None:
 
 
 class Segment:
-    """Our end of the segment, with a station that responds to ARP requests for its IPv4 address.
+    """Our end of the segment, with a station that responds to requests for its Ethernet address, in any VLAN.
 
     Parameters
     ----------
     path : Path
         The socket, on which it listens.
     station : Station
+    addresses : sequence of bytes
+        Further IP addresses of the station.
 
     Attributes
     ----------
     drop_sent, drop_received : callable
-        From a frame to whether it is dropped; default: none is. ARP is not subject to them.
+        From a frame to whether it is dropped; default: none is. ARP and neighbour discovery are not
+        subject to them.
     observe : callable
         Receives ``(sent, frame)`` for each frame that reaches the segment, before it is dropped.
     counts : Counter
-        ``sent``, ``received``, ``dropped_sent``, ``dropped_received``, ``arp``.
+        ``sent``, ``received``, ``dropped_sent``, ``dropped_received``, ``replies`` to ARP and neighbour
+        discovery.
     """
 
-    def __init__(self, path: Path, station: Station) -> None:
-        self.station = station
+    def __init__(self, path: Path, station: Station, addresses: Sequence[bytes] = ()) -> None:
+        self.station, self._addresses = station, (station.ip, *addresses)
         self.drop_sent: Callable[[bytes], bool] = lambda frame: False
         self.drop_received: Callable[[bytes], bool] = lambda frame: False
         self.observe: Callable[[bool, bytes], None] = lambda sent, frame: None
@@ -151,8 +155,11 @@ class Segment:
         del self._buffer[:at]
 
     def _take(self, frame: bytes) -> None:
-        if frame[12:14] == b"\x08\x06":
-            self._respond(frame)
+        if is_request(frame):
+            response = reply(frame, self.station.mac, self._addresses)
+            if response is not None:
+                self.counts["replies"] += 1
+                self._write(response)
         elif addressed_to(frame, self.station.mac):
             self.observe(False, frame)
             if self.drop_received(frame):
@@ -160,13 +167,3 @@ class Segment:
             else:
                 self.counts["received"] += 1
                 self._frames.append(frame)
-
-    def _respond(self, frame: bytes) -> None:
-        """To an ARP request for the station's address."""
-        if len(frame) < 14 + _ARP.size:
-            return
-        hardware, protocol, _, _, operation, mac, ip, _, wanted = _ARP.unpack_from(frame, 14)
-        if (hardware, protocol, operation, wanted) == (1, 0x0800, 1, self.station.ip):
-            self.counts["arp"] += 1
-            reply = _ARP.pack(1, 0x0800, 6, 4, 2, self.station.mac, self.station.ip, mac, ip)
-            self._write((mac + self.station.mac + b"\x08\x06" + reply).ljust(60, b"\0"))

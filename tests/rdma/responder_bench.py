@@ -99,6 +99,7 @@ class ResponderBench:
         self.cycle = 0
         self.queue, self.replies, self.faults = deque(), [], []
         self.taps = []          # called with each reply
+        # Responses: cycle, kind, bytes to be written, and the ID unless it is 0.
         self.responses, self.beats = deque(), deque()
         self.burst = self.packet = None
         self.first_write_beats, self.accepted, self.write_beats = [], [], 0
@@ -197,7 +198,8 @@ class ResponderBench:
         responds = bool(self.responses) and self.responses[0][0] <= self.cycle
         self.set("bv", dut.memory_responses.valid, responds)
         if responds:
-            self.set("bp", dut.memory_responses.payload.as_value(), self.respond.pack({"resp": self.responses[0][1]}))
+            self.set("bp", dut.memory_responses.payload.as_value(), self.respond.pack(
+                {"resp": self.responses[0][1], "id": sum(self.responses[0][3:])}))
         returns = bool(self.beats) and self.beats[0][0] <= self.cycle and chance(pace.beats)
         self.set("dv", dut.memory_beats.valid, returns)
         if returns:
@@ -214,7 +216,7 @@ class ResponderBench:
         if ctx.get(dut.memory_reads.valid) and self._driven["rr"]:
             self._read(ctx.get(dut.memory_reads.payload.as_value()))
         if responds and ctx.get(dut.memory_responses.ready):
-            _, resp, content = self.responses.popleft()
+            _, resp, content, *_ = self.responses.popleft()
             if resp == OKAY:
                 self.memory.content.update(content)
         if ctx.get(dut.packets.valid) and self._driven["pr"]:

@@ -162,7 +162,8 @@ def test_lanes(width, seed):
 
 @pytest.mark.parametrize("width, cases", [
     (512, [(Opcode.WRITE_ONLY, 64, 0, 3), (Opcode.WRITE_ONLY, 64, 31, 3), (Opcode.ACKNOWLEDGE, 0, 0, 1),
-           (Opcode.WRITE_ONLY, 4096, 5, 66), (Opcode.WRITE_MIDDLE, 4096, 60, 66), (Opcode.READ_ONLY, 1024, 0, 17)]),
+           (Opcode.WRITE_ONLY, 4096, 5, 66), (Opcode.WRITE_MIDDLE, 4096, 60, 66), (Opcode.READ_ONLY, 1024, 0, 17),
+           (Opcode.READ_ONLY, 0, 63, 1)]),
     (64, [(Opcode.WRITE_ONLY, 64, 3, 18), (Opcode.ACKNOWLEDGE, 0, 0, 8)]),
 ], ids=["512", "64"])
 def test_throughput(width, cases, seed):

@@ -94,7 +94,7 @@ def _cycles_per_packet(world, qp, packets, *, cost=4):
 
 
 def test_notifications_reduce_the_rate():
-    """Each halves it, at most once in 51.2 us; then it rises by 8/256."""
+    """Each halves it, at most once in 25.6 us; after 51.2 us it rises by 8/256."""
     world = _world(TINY, pairs=[2, 3], latency=20, congestion=1)
     free = _cycles_per_packet(world, 2, 200)
     rate = 256
@@ -122,6 +122,24 @@ def test_notifications_reduce_the_rate():
         assert STEP - 100 <= world.cycle - before <= STEP * 9 // 8 + 100
         rate = min(256, rate + 8)
         assert world.bench.status(2)[3] == rate
+
+
+def test_a_second_notification_halves_the_rate_again():
+    """From 25.6 us to 32 us after the first: before the next that a receiver sends under congestion, after 49 us."""
+    world = _world(TINY, pairs=[2], latency=20, congestion=1)
+    world.notify(2)
+    world.run(STEP * 4 // 8 - 100)
+    world.notify(2)
+    world.run(50)
+    assert world.bench.status(2)[3] == 128
+    world.run(STEP // 8 + 100)
+    world.notify(2)
+    world.run(50)
+    assert world.bench.status(2)[3] == 64
+    start = world.cycle
+    while world.bench.status(2)[3] == 64:
+        world.run(20)
+    assert STEP - 100 <= world.cycle - start <= STEP * 9 // 8 + 100 and world.bench.status(2)[3] == 72
 
 
 def test_the_lowest_rate():

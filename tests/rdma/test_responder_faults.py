@@ -132,6 +132,50 @@ def test_a_region_that_changes():
     run_bench(TINY, body, random.Random(1))
 
 
+def test_a_message_whose_region_changes_has_no_record():
+    async def body(bench):
+        await _prepare(bench, mtu=0, ring=1, ring_base=RING, ring_bits=2)
+        bench.send(Request(0, Opcode.WRITE_FIRST, 0, bytes(256), 1, VA, KEY, 260))
+        await bench.drain()
+        await bench.region(KEY >> 8, key=KEY & 0xFF, domain=5, readable=1, writable=1, va=VA, length=LENGTH,
+                           address=BASE)
+        bench.send(Request(0, Opcode.WRITE_LAST_IMM, 1, b"last", 1, imm=99))
+        await bench.drain()
+        assert _seen(bench, 0) == [(Opcode.ACKNOWLEDGE, 0, ACK), (Opcode.ACKNOWLEDGE, 1, _nak(Nak.REMOTE_ACCESS))]
+        assert bench.memory.read(RING, 64) == bytes(64)
+
+    run_bench(TINY, body, random.Random(1))
+
+
+@pytest.mark.parametrize("at", [-1, 1 << 48, -1 << 40, LENGTH - 2])
+def test_addresses_outside_the_region(at):
+    """Below it, at its end, and 2 ** 48 bytes beyond an address in it, of which the lower bits are in range."""
+    async def body(bench):
+        content = await _prepare(bench)
+        bench.send(_write(0, 0, at, b"abc"))
+        bench.send(_read(1, 0, at, 3))
+        await bench.drain()
+        for qp in (0, 1):
+            assert _seen(bench, qp) == [(Opcode.ACKNOWLEDGE, 0, _nak(Nak.REMOTE_ACCESS))]
+        assert sorted(bench.faults) == [(0, Fault.LOCAL_ACCESS), (1, Fault.LOCAL_ACCESS)]
+        assert bench.memory.read(BASE, LENGTH) == content
+
+    run_bench(TINY, body, random.Random(1))
+
+
+def test_a_first_packet_of_one():
+    """A message that fits in one packet is invalid as WRITE First."""
+    async def body(bench):
+        await _prepare(bench, mtu=0)
+        for qp, length in ((0, 256), (1, 257)):
+            bench.send(Request(qp, Opcode.WRITE_FIRST, 0, bytes(256), 1, VA, KEY, length))
+        await bench.drain()
+        assert _seen(bench, 0) == [(Opcode.ACKNOWLEDGE, 0, _nak(Nak.INVALID_REQUEST))]
+        assert _seen(bench, 1) == [(Opcode.ACKNOWLEDGE, 0, ACK)]
+
+    run_bench(TINY, body, random.Random(1))
+
+
 @pytest.mark.parametrize("close", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_stop(close):
     """A queue pair that stops, or is closed, sends nothing more and becomes idle; the other one is not affected."""
@@ -205,3 +249,18 @@ def test_unexpected_responses():
         assert [one.payload for one in bench.replies] == [content[:64], b""]
 
     run_bench(TINY, body, random.Random(1))
+
+
+def test_a_response_with_another_id():
+    """It does not complete the write that is in flight."""
+    async def body(bench):
+        await _prepare(bench)
+        bench.send(_write(0, 0, 64, b"abc"))
+        await bench.run(60)
+        bench.responses.appendleft((0, OKAY, {}, 1))
+        await bench.run(60)
+        assert not bench.replies and bench.counted["unexpected"] == 1
+        await bench.drain()
+        assert _seen(bench, 0) == [(Opcode.ACKNOWLEDGE, 0, ACK)]
+
+    run_bench(TINY, body, random.Random(1), Pace(write_latency=400))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Order of responses, coalesced ACKs, full rings of records, selective repeat, and congestion notices."""
 
+import itertools
 import random
 
 from hw.rdma.config import TINY
@@ -130,8 +131,59 @@ def test_selective_repeat():
     run_bench(TINY, body, random.Random(1))
 
 
+def test_a_window_of_two_words():
+    """The missing packet completes those beyond it in its word of 16 PSNs, and in the next one."""
+    async def body(bench):
+        await _prepare(bench, selective=1)
+        start = 0
+        for count in (10, 27, 1):
+            for psn in range(start, start + count):
+                bench.send(_write(QP, psn, 8, b"in order", 0))
+            start += count
+            for psn in range(start + 1, start + 16):
+                bench.send(_write(QP, psn, 8, b"too soon", 0))
+            await bench.drain()
+            assert (await bench.status(QP))[1] == start
+            bench.send(_write(QP, start, 8, b"too late", 1))
+            await bench.drain()
+            start += 16
+            assert await bench.status(QP) == (0, start, start)
+            assert (bench.replies[-1].psn, bench.replies[-1].syndrome) == (start - 1, ACK)
+
+    run_bench(TINY, body, random.Random(1))
+
+
+def test_a_packet_beyond_the_window():
+    """It is dropped and not reported, though a packet 16 PSNs before it was executed."""
+    async def body(bench):
+        await _prepare(bench, selective=1)
+        bench.send(_write(QP, 1, 8, b"executed"))
+        bench.send(_write(QP, 17, 8, b"too far."))
+        await bench.drain()
+        assert [(reply.syndrome, reply.msn) for reply in bench.replies] == [(SEQUENCE, 1)]
+        assert (bench.counted["gap"], bench.counted["duplicate"], bench.counted["executed"]) == (2, 0, 1)
+
+    run_bench(TINY, body, random.Random(1))
+
+
+def test_too_many_reads_after_a_repeated_one():
+    """A READ without a free entry is invalid again once the repeated READ has its response."""
+    async def body(bench):
+        await _prepare(bench)
+        for _ in range(2):
+            bench.send(_read(QP, 0, 0, 8))
+            await bench.drain()
+        for psn in range(1, TINY.reads + 2):
+            bench.send(_read(QP, psn, 0, 8))
+        await bench.drain()
+        assert _of(bench, QP) == [(Opcode.READ_ONLY, psn, ACK) for psn in (0, *range(TINY.reads + 1))] + [
+            (Opcode.ACKNOWLEDGE, TINY.reads + 1, SyndromeKind.NAK << 5 | Nak.INVALID_REQUEST)]
+
+    run_bench(TINY, body, random.Random(1), Pace(read_latency=300))
+
+
 def test_congestion_notices():
-    """At most one CNP per queue pair in 12 units of time; a mark within this time is sent at its end."""
+    """At most one CNP per queue pair in 12 units of time, and none for marks within them."""
     config = TINY.__class__(**{**vars(TINY), "timer_cycles": 16})
 
     async def body(bench):
@@ -141,9 +193,11 @@ def test_congestion_notices():
         await bench.run(300)
         await bench.mark(OTHER)
         await bench.run(400)
-        cycles = [reply.cycle for reply in bench.replies if reply.qp == QP]
-        assert {reply.opcode for reply in bench.replies} == {Opcode.CNP}
-        assert len(cycles) == 2 and 12 * 16 <= cycles[1] - cycles[0] <= 14 * 16
-        assert sum(reply.qp == OTHER for reply in bench.replies) == 1
+        assert [(reply.qp, reply.opcode) for reply in bench.replies] == [(QP, Opcode.CNP), (OTHER, Opcode.CNP)]
+        for _ in range(450):
+            await bench.mark(QP)
+        cycles = [reply.cycle for reply in bench.replies[2:]]
+        assert 2 <= len(cycles) <= 4
+        assert all(12 * 16 <= later - earlier <= 14 * 16 for earlier, later in itertools.pairwise(cycles))
 
     run_bench(config, body, random.Random(1))

@@ -32,7 +32,8 @@ class CongestionNotices(wiring.Component):
     Members
     -------
     marked : ``In(MarkSignature)``
-        A packet that met congestion arrived. Marks of a time without a CNP are merged.
+        A packet that met congestion arrived. Marks within the least time after a CNP have no effect: when that time
+        ends, they are too old to say that there is still congestion.
     connections : ``In(ConnectionWrite)``, stop : ``In(StopSignature)``
         Drop the mark of the queue pair.
     replies : ``Out(stream.Signature(reply_layout))``
@@ -67,7 +68,8 @@ class CongestionNotices(wiring.Component):
                          last.eq(tick[:config.qp_bits].all())]
             with m.If(looked & last):
                 m.d.sync += started.eq(1)
-        with m.If(sends & self.replies.ready):
+        # Until the time has ended, each visit drops the marks since the last one.
+        with m.If(looked & go & started & (sends | (left != 0))):
             m.d.sync += pending.bit_select(qp, 1).eq(0)
         with m.If(self.marked.valid):
             m.d.sync += pending.bit_select(self.marked.qp, 1).eq(1)

@@ -5,28 +5,33 @@
  * A command is "NUMBER WORD ARGUMENTS", its response "NUMBER ok RESULTS" or "NUMBER error SENTENCE"; the response to a
  * repeated number is repeated, and the command is not executed again. All numbers are hexadecimal.
  *
- *   open QPN PSN OWN_PSN MTU TIMEOUT RETRIES   a new queue pair to the peer's QPN; MTU 1 to 3 is 256 to 1024 bytes,
- *                                              TIMEOUT is 4.096 us * 2 ** TIMEOUT    -> QPN R_KEY ADDRESS BYTES
+ *   open QPN PSN OWN_PSN MTU TIMEOUT RETRIES PATH
+ *                                              a new queue pair to the peer's QPN; MTU 1 to 3 is 256 to 1024 bytes,
+ *                                              TIMEOUT is 4.096 us * 2 ** TIMEOUT, PATH an index of "paths"
+ *                                                                                    -> QPN R_KEY ADDRESS BYTES
  *   fill OFFSET BYTES SEED                     memory gets a pattern
  *   compare OFFSET BYTES SEED                  -> bytes that differ from it
  *   write OFFSET ADDRESS R_KEY BYTES           RDMA WRITE from memory; ends with its completion
  *   writei OFFSET ADDRESS R_KEY BYTES IMM      with immediate data
  *   read OFFSET ADDRESS R_KEY BYTES            RDMA READ to memory
+ *   send OFFSET BYTES                          SEND
  *   receive COUNT                              posts receives, which WRITEs with immediate data consume
  *   completion                                 waits for a receive -> BYTES IMM
  *   wait OFFSET VALUE                          until the byte of memory has the value
  *   pingpong OFFSET ADDRESS R_KEY BYTES ROUNDS
  *                                              for round = 1, 2, ...: waits until the last byte is the round, and WRITEs
  *                                              the bytes to the peer
+ *   perftest TOOL PORT BYTES ITERATIONS        runs one of "tools" to its end        -> exit status
  *   end                                        power off
  */
+#include "addresses.h"
 #include "boot.h"
+#include "perftest.h"
 #include <infiniband/verbs.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <time.h>
 
-static const char OWN[] = "10.0.0.2", PEER[] = "10.0.0.1";
 enum { PORT = 5000, MEMORY = 1 << 20, LINE = 256, WORDS = 8, RECEIVES = 64 };
 static const double LIMIT = 60; /* seconds */
 
@@ -36,7 +41,7 @@ static struct ibv_pd *domain;
 static struct ibv_mr *region;
 static struct ibv_cq *sent, *received;
 static struct ibv_qp *pair;
-static int gid_index;
+static int gids[PATHS];
 static char response[LINE];
 
 static double seconds(void)
@@ -60,28 +65,14 @@ __attribute__((format(printf, 1, 2))) static int respond(const char *format, ...
     return 0;
 }
 
-/* Index of the GID that is the IPv4 address. It appears some time after the device. */
-static int find_gid(void)
-{
-    unsigned char wanted[16] = {[10] = 0xFF, [11] = 0xFF};
-    const uint32_t address = inet_addr(OWN);
-    union ibv_gid gid;
-    memcpy(wanted + 12, &address, sizeof address);
-    for (int tries = 0; tries < 200; ++tries, usleep(50000))
-        for (int index = 0; index < 8 && !ibv_query_gid(context, 1, index, &gid); ++index)
-            if (!memcmp(gid.raw, wanted, sizeof wanted))
-                return index;
-    errno = ENODEV;
-    fail("no GID is the address", OWN);
-    return -1;
-}
-
 static void open_device(void)
 {
     struct ibv_device **devices = ibv_get_device_list(NULL);
     if (!devices || !devices[0] || !(context = ibv_open_device(devices[0])))
         fail("cannot open", "the RDMA device");
-    gid_index = find_gid();
+    for (int path = 0; path < PATHS; ++path)
+        if ((gids[path] = find_gid(context, paths[path].own)) < 0)
+            fail("no GID is the address", paths[path].own);
     domain = ibv_alloc_pd(context);
     region = domain ? ibv_reg_mr(domain, memory, sizeof memory,
                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) : NULL;
@@ -98,6 +89,8 @@ static int open_pair(const uint64_t *given)
     struct ibv_qp_attr state = {.qp_state = IBV_QPS_INIT, .port_num = 1,
                                 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     struct ibv_wc discarded;
+    if (given[6] >= PATHS)
+        return respond("error there are %d paths", PATHS);
     if (pair && ibv_destroy_qp(pair))
         return respond("error the old queue pair cannot be destroyed");
     while (ibv_poll_cq(sent, 1, &discarded) > 0 || ibv_poll_cq(received, 1, &discarded) > 0)
@@ -109,16 +102,19 @@ static int open_pair(const uint64_t *given)
     struct ibv_qp_attr ready = {.qp_state = IBV_QPS_RTR, .path_mtu = (enum ibv_mtu)given[3],
                                 .dest_qp_num = (uint32_t)given[0], .rq_psn = (uint32_t)given[1],
                                 .max_dest_rd_atomic = 4, .min_rnr_timer = 1};
-    const uint32_t address = inet_addr(PEER);
     ready.ah_attr.is_global = 1;
     ready.ah_attr.port_num = 1;
-    ready.ah_attr.grh.sgid_index = (uint8_t)gid_index;
+    ready.ah_attr.grh.sgid_index = (uint8_t)gids[given[6]];
     ready.ah_attr.grh.hop_limit = 64;
-    ready.ah_attr.grh.dgid.raw[10] = ready.ah_attr.grh.dgid.raw[11] = 0xFF;
-    memcpy(ready.ah_attr.grh.dgid.raw + 12, &address, sizeof address);
-    if (ibv_modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
-                                        | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-        return respond("error the queue pair cannot receive: %s", strerror(errno));
+    inet_pton(AF_INET6, paths[given[6]].peer, ready.ah_attr.grh.dgid.raw);
+    const int fields = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+                       | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    /* The kernel waits one second for the peer's Ethernet address. */
+    int status = ETIMEDOUT;
+    for (int tries = 0; tries < 10 && status == ETIMEDOUT; ++tries)
+        status = ibv_modify_qp(pair, &ready, fields);
+    if (status)
+        return respond("error the queue pair cannot receive: %s", strerror(status));
 
     struct ibv_qp_attr sends = {.qp_state = IBV_QPS_RTS, .timeout = (uint8_t)given[4], .retry_cnt = (uint8_t)given[5],
                                 .rnr_retry = 7, .sq_psn = (uint32_t)given[2], .max_rd_atomic = 4};
@@ -198,12 +194,20 @@ static int execute(const char *word, const uint64_t *given)
         }
         return respond("ok %llx", (unsigned long long)wrong);
     }
+    if (!strcmp(word, "perftest")) {
+        if (given[0] >= TOOLS)
+            return respond("error there are %d tools", (int)TOOLS);
+        return respond("ok %x", (unsigned)run_tool((unsigned)given[0], (unsigned)given[1], (unsigned)given[2],
+                                                   (unsigned)given[3], gids[0]));
+    }
     if (!strcmp(word, "wait"))
         return offset < MEMORY && wait_for(offset, given[1]) ? respond("ok") : 0;
     if (offset > MEMORY || length > MEMORY - offset)
         return respond("error the memory has %x bytes", MEMORY);
     if (!pair)
         return respond("error there is no queue pair");
+    if (!strcmp(word, "send"))
+        return given[1] <= MEMORY - offset && request(IBV_WR_SEND, offset, 0, 0, given[1], 0) ? respond("ok") : 0;
     if (!strcmp(word, "write"))
         return request(IBV_WR_RDMA_WRITE, offset, address, key, length, 0) ? respond("ok") : 0;
     if (!strcmp(word, "writei"))
@@ -223,8 +227,9 @@ static int execute(const char *word, const uint64_t *given)
 int main(void)
 {
     boot();
-    configure_interface("eth0", OWN);
-    add_rxe("rxe0", "eth0");
+    configure_addresses();
+    configure_interface(SERVER_INTERFACE, SERVER_OWN);
+    add_rxe("rxe0", INTERFACE);
     open_device();
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = inet_addr(PEER)};

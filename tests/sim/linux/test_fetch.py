@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sim.linux import fetch as module
-from sim.linux.fetch import Apt, FetchFailed, Packages, choose, codename, fetch, fetch_libraries
+from sim.linux.fetch import Apt, FetchFailed, Packages, choose, codename, fetch, fetch_libraries, fetch_program
 
 needs_dpkg = pytest.mark.skipif(not os.path.exists("/usr/bin/dpkg-deb"), reason="there is no dpkg on this machine")
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="this machine is not x86-64")
@@ -177,6 +177,17 @@ def test_libraries(tmp_path, tools):
     assert fetch_libraries(tmp_path / "linux", ["better", "good"], suite="sid") == folder
     with pytest.raises(FetchFailed, match=r"^The index of Debian forky cannot be downloaded from "):
         fetch_libraries(tmp_path / "linux", ["good"], suite="forky", mirror="http://mirror/debian")
+
+
+@needs_x86
+@needs_dpkg
+def test_a_program_comes_with_what_it_depends_on(tmp_path, tools):
+    debs = [_deb(tmp_path, name, {f"usr/{name}": name}) for name in ("tool", "library")]
+    archives = tmp_path / "linux/apt/sid/cache/archives"
+    tools(apt_get=f'case "$*" in *"install tool") cp {debs[0]} {debs[1]} {archives};; *update*) ;; *) exit 1;; esac')
+    folder = fetch_program(tmp_path / "linux", "tool", suite="sid", mirror="http://mirror/debian")
+    assert [(folder / "usr" / name).read_text() for name in ("tool", "library")] == ["tool", "library"]
+    assert not list(archives.glob("*.deb"))
 
 
 def test_qemu_runs_with_its_own_libraries(tmp_path):

@@ -15,7 +15,7 @@ from sim.rdma.packets import decode, is_roce
 from sim.rdma.peer import Peer
 from sim.rdma.requester import Failure
 from sim.rdma.responder import Record
-from sim.rdma.roce_guest import OWN, CommandFailed, RoceGuest, fetch_guest, pattern
+from sim.rdma.roce_guest import OWN, ROUTES, CommandFailed, RoceGuest, fetch_guest, pattern
 from sim.verilator.toolchain import build_root
 from tests.sim.rdma.dropping import drop_once
 
@@ -92,6 +92,15 @@ def test_lengths(setup, mtu):
         assert {Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY, Opcode.READ_REQUEST,
                 Opcode.READ_FIRST, Opcode.READ_MIDDLE, Opcode.READ_LAST, Opcode.READ_ONLY,
                 Opcode.ACKNOWLEDGE} <= set(direction)
+
+
+@pytest.mark.parametrize("route", ROUTES[1:], ids=["IPv6", "VLAN", "IPv6 in VLAN"])
+def test_routes(setup, route):
+    setup.drop()
+    pair, opened = setup.guest.connect(setup.peer, route=route)
+    for length in (1, 2501):
+        _all_ways(setup, pair, opened, length, length)
+    assert pair.responder.failed is None and setup.peer.counts["wrong"] == setup.peer.counts["unknown"] == 0
 
 
 @pytest.mark.parametrize("what", ["requests", "responses"])

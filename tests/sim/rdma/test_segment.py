@@ -65,13 +65,15 @@ def test_chosen_frames_are_dropped(ends):
     assert segment.counts == {"received": 1, "dropped_received": 1, "sent": 1, "dropped_sent": 1}
 
 
-def test_arp(ends):
+@pytest.mark.parametrize("vlan", [None, 7])
+def test_arp(ends, vlan):
     scapy = pytest.importorskip("scapy.layers.l2")
     segment, other = ends
 
     def request(address, **fields):
-        return bytes(scapy.Ether(dst="ff:ff:ff:ff:ff:ff", src="02:00:00:00:00:02") / scapy.ARP(
-            hwsrc="02:00:00:00:00:02", psrc="10.0.0.2", pdst=address, **fields))
+        head = scapy.Ether(dst="ff:ff:ff:ff:ff:ff", src="02:00:00:00:00:02")
+        tag = head if vlan is None else head / scapy.Dot1Q(vlan=vlan)
+        return bytes(tag / scapy.ARP(hwsrc="02:00:00:00:00:02", psrc="10.0.0.2", pdst=address, **fields))
 
     other.sendall(_framed(request("10.0.0.3"), request("10.0.0.1", op=2), request("10.0.0.1")[:30],
                           request("10.0.0.1")))
@@ -80,7 +82,38 @@ def test_arp(ends):
     arp = response[scapy.ARP]
     assert (response.dst, arp.op, arp.hwsrc, arp.psrc, arp.hwdst, arp.pdst) == (
         "02:00:00:00:00:02", 2, "02:00:00:00:00:01", "10.0.0.1", "02:00:00:00:00:02", "10.0.0.2")
-    assert segment.counts == {"arp": 1} and len(bytes(response)) == 60
+    assert segment.counts == {"replies": 1} and len(bytes(response)) == 60
+    assert (response[scapy.Dot1Q].vlan if vlan else None) == vlan
+
+
+@pytest.mark.parametrize("vlan", [None, 7])
+def test_neighbour_discovery(tmp_path, vlan):
+    scapy = pytest.importorskip("scapy.layers.inet6")
+    from scapy.layers.l2 import Dot1Q, Ether
+
+    own = bytes.fromhex("fd" + 14 * "00" + "01")
+
+    def solicitation(target, source="fd00::2"):
+        head = Ether(dst="33:33:ff:00:00:01", src="02:00:00:00:00:02")
+        tag = head if vlan is None else head / Dot1Q(vlan=vlan)
+        return bytes(tag / scapy.IPv6(src=source, dst="ff02::1:ff00:1", hlim=255) / scapy.ICMPv6ND_NS(tgt=target)
+                     / scapy.ICMPv6NDOptSrcLLAddr(lladdr="02:00:00:00:00:02"))
+
+    with Segment(tmp_path / "s", OWN, [own]) as segment, socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(tmp_path / "s"))
+        segment.accept(1)
+        other.sendall(_framed(solicitation("fd00::3"), solicitation("fd00::1", "::"), solicitation("fd00::1")[:70],
+                              solicitation("fd00::1")))
+        assert segment.receive(0.05) is None
+        response = Ether(other.recv(1000)[4:])
+    said, ip = response[scapy.ICMPv6ND_NA], response[scapy.IPv6]
+    assert (response.dst, ip.src, ip.dst, ip.hlim, said.tgt, said.S, said.O, said.R) == (
+        "02:00:00:00:00:02", "fd00::1", "fd00::2", 255, "fd00::1", 1, 1, 0)
+    assert response[scapy.ICMPv6NDOptDstLLAddr].lladdr == "02:00:00:00:00:01"
+    right = said.cksum
+    del said.cksum
+    assert Ether(bytes(response))[scapy.ICMPv6ND_NA].cksum == right
+    assert segment.counts == {"replies": 1} and (response[Dot1Q].vlan if vlan else None) == vlan
 
 
 def test_the_other_end_is_missing_or_gone(tmp_path, ends):

@@ -25,7 +25,10 @@ RATE_ROWS = 2
 """Look-ups of the rate: of the pacer, and status."""
 
 _TICKS = 8
-"""Ticks in the shortest time between two changes of a rate."""
+"""Ticks from a change of a rate until it rises."""
+
+_GUARD = 4
+"""Ticks in the shortest time between two halvings."""
 
 _TIME_WIDTH = 6
 
@@ -33,7 +36,8 @@ _CNPS = 4
 
 
 class Rates(wiring.Component):
-    """A CNP halves the rate of its queue pair, unless that was done less than 51.2 us ago.
+    """A CNP halves the rate of its queue pair, unless that was done less than 25.6 us ago, which is about half of the
+    least time between two CNPs, so that none is too early.
 
     From 51.2 us to 57.6 us after its last change, the rate rises by 1/32 of the line rate. A CNP that finds four others
     waiting is dropped.
@@ -66,7 +70,7 @@ class Rates(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, opening = self.config, self.opening
-        # A tick is 6.4 us. `since`: tick of the last change; `halved`: that was less than 51.2 us ago.
+        # A tick is 6.4 us. `since`: tick of the last change; `halved`: the last change, until it rises again.
         layout = data.StructLayout({"rate": 9, "halved": 1, "since": _TIME_WIDTH})
         m.submodules.table = table = Table(layout, depth=config.queue_pairs, reads=2 + RATE_ROWS,
                                            init=SweepSignature(config), reset=LINE_RATE)
@@ -107,7 +111,7 @@ class Rates(wiring.Component):
             m.d.comb += [table.write.en.eq(1), new.rate.eq(LINE_RATE)]
         with m.Elif(is_cnp):
             m.d.comb += [
-                table.write.en.eq(valid & congestion & ~row.halved), new.halved.eq(1),
+                table.write.en.eq(valid & congestion & (~row.halved | (elapsed > _GUARD))), new.halved.eq(1),
                 new.rate.eq(Mux(row.rate == 1, 1, row.rate >> 1)),
             ]
         with m.Else():
