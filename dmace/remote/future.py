@@ -171,9 +171,12 @@ def completion(future: Future[_Result]) -> Turns[_Result]:
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
     """Let time pass until all are done, and return their results. An error is raised as soon as one has it."""
     waiting = list(futures)
+    shared = list({id(future.tasks): future.tasks for future in waiting}.values())
 
     def done() -> bool:
-        found = [future.done() for future in waiting]
+        for tasks in shared:
+            tasks.poll()
+        found = [future.advance() for future in waiting]
         return all(found) or any(future.error is not None for future in waiting)
 
     if waiting and not done():
