@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     # Imported here, so that a wrong option is reported at once.
     from sim.remote import bench
     from sim.remote.ethernet import Ethernet, build
+    from sim.remote.step_times import step_times
 
     setting = Ethernet(config=args.config, line_rate=line_rate, line_latency=args.line_latency,
                        memory_latency=args.latency, loss=args.loss, selective=args.selective, period=args.period,
@@ -78,18 +79,17 @@ def run(args: argparse.Namespace) -> int:
     with measuring(f"remote {args.config}") as (building, notify):
         build(setting, building)
         notify("tensors", total=2 * len(sizes) * len(MECHANISMS) + args.training)
-        for size in sizes:
-            for mechanism in MECHANISMS:
-                notify(f"{mechanism}, {size:,} B")
-                result["latencies"].append(bench.latency(setting, mechanism, size, count=args.count))
-                notify(f"{mechanism}, {size:,} B, several in flight")
-                result["rates"].append(bench.rate(setting, mechanism, size, rounds=args.count,
-                                                  depth=bench.depth_of(size, args.depth)))
-        if args.training:
-            notify("training steps")
-            from sim.remote.step_times import step_times
-
-            result["steps"] = step_times(setting)
+        with bench.bench_machines(setting, max(sizes), args.depth) as both:
+            for size in sizes:
+                for mechanism in MECHANISMS:
+                    notify(f"{mechanism}, {size:,} B")
+                    result["latencies"].append(bench.latency(both, mechanism, size, count=args.count))
+                    notify(f"{mechanism}, {size:,} B, several in flight")
+                    result["rates"].append(bench.rate(both, mechanism, size, rounds=args.count,
+                                                      depth=bench.depth_of(size, args.depth)))
+            if args.training:
+                notify("training steps")
+                result["steps"] = step_times(both.machines)
     write_json(args.json, result)
     if args.plot:
         from sim.remote.plot import draw

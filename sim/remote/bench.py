@@ -4,7 +4,8 @@
 Every byte is compared. Operations take no time; software polls in intervals of the setting's ``period``.
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from hw.errors import UserError
 from .bound import latency_bound, rate_bound
 from .ethernet import Ethernet, EthernetMachines, ethernet_machines
 
-__all__ = ["DEPTH_BYTES", "depth_of", "latency", "rate"]
+__all__ = ["DEPTH_BYTES", "bench_machines", "depth_of", "latency", "rate"]
 
 DEPTH_BYTES = 1 << 20
 """Bytes that all tensors in flight have at most, unless two have more."""
@@ -82,14 +83,16 @@ class _Pair:
         self.tasks.run(self.devices[0].machine, settled)
 
 
-def _opened(stack: ExitStack, setting: Ethernet, mechanism: str, size: int, connections: int) -> _Pair:
-    pool = connections * (2 * size + _RING_BYTES) + PAGE_BYTES
-    both = stack.enter_context(ethernet_machines(setting, pool_bytes=-(-pool // PAGE_BYTES) * PAGE_BYTES,
-                                                 limit=_LIMIT))
-    return _Pair(both, mechanism, size, connections)
+@contextmanager
+def bench_machines(setting: Ethernet, most: int, depth: int) -> Iterator[EthernetMachines]:
+    """``with`` machines whose pools are long enough for ``depth`` tensors in flight of up to ``most`` bytes each, as
+    :func:`depth_of` limits them."""
+    pool = PAGE_BYTES + depth * _RING_BYTES + 2 * max(DEPTH_BYTES, 2 * most)
+    with ethernet_machines(setting, pool_bytes=-(-pool // PAGE_BYTES) * PAGE_BYTES, limit=_LIMIT) as both:
+        yield both
 
 
-def latency(setting: Ethernet, mechanism: str, size: int, *, count: int = 4) -> dict[str, Any]:
+def latency(both: EthernetMachines, mechanism: str, size: int, *, count: int = 4) -> dict[str, Any]:
     """One tensor at a time, from the start of the send until the receiver may use it.
 
     Returns
@@ -97,20 +100,18 @@ def latency(setting: Ethernet, mechanism: str, size: int, *, count: int = 4) -> 
     dict
         Mean ``cycles``, and ``bound`` of :func:`latency_bound`, and what ``binds``.
     """
-    total = 0
-    with ExitStack() as stack:
-        pair = _opened(stack, setting, mechanism, size, 1)
-        for number in range(count):
-            begin = pair.cycle
-            sent = pair.start(0, number)
-            _, receiver, _ = pair.ends[0]
-            arrival = receiver.receive().wait()
-            total += pair.cycle - begin
-            pair.check(arrival.memory, number)
-            receiver.release()
-            sent.wait()
-            pair.settle()
-    bound = latency_bound(setting, mechanism, size)
+    total, pair = 0, _Pair(both, mechanism, size, 1)
+    for number in range(count):
+        begin = pair.cycle
+        sent = pair.start(0, number)
+        _, receiver, _ = pair.ends[0]
+        arrival = receiver.receive().wait()
+        total += pair.cycle - begin
+        pair.check(arrival.memory, number)
+        receiver.release()
+        sent.wait()
+        pair.settle()
+    bound = latency_bound(both.setting, mechanism, size)
     return {"mechanism": mechanism, "bytes": size, "cycles": round(total / count, 1), "bound": round(bound.cycles, 1),
             "binds": bound.binds}
 
@@ -120,37 +121,33 @@ def depth_of(size: int, depth: int) -> int:
     return max(1, min(depth, max(2, DEPTH_BYTES // max(1, size))))
 
 
-def rate(setting: Ethernet, mechanism: str, size: int, *, depth: int, rounds: int) -> dict[str, Any]:
-    """Tensors on ``depth`` connections, ``rounds`` on each, in the steady state.
+def rate(both: EthernetMachines, mechanism: str, size: int, *, depth: int, rounds: int) -> dict[str, Any]:
+    """Tensors on ``depth`` connections, ``rounds`` on each.
 
     Returns
     -------
     dict
-        ``cycles`` per tensor, between the last arrival of the first round and that of the last; ``bytes_per_cycle``;
-        ``bound`` of :func:`rate_bound`, what ``binds``, and the ``share`` of the bound.
+        ``cycles`` per tensor, from the start of the first send until all tensors have been released;
+        ``bytes_per_cycle``; ``bound`` of :func:`rate_bound`, what ``binds``, and the ``share`` of the bound.
     """
-    with ExitStack() as stack:
-        pair = _opened(stack, setting, mechanism, size, depth)
-        arrivals: list[int] = []
-        machine = pair.devices[0].machine
+    pair = _Pair(both, mechanism, size, depth)
+    begin, machine = pair.cycle, pair.devices[0].machine
 
-        def send(connection: int) -> Turns[None]:
-            for turn in range(rounds):
-                yield from completion(pair.start(connection, turn * depth + connection))
+    def send(connection: int) -> Turns[None]:
+        for turn in range(rounds):
+            yield from completion(pair.start(connection, turn * depth + connection))
 
-        def receive(connection: int) -> Turns[None]:
-            receiver = pair.ends[connection][1]
-            for turn in range(rounds):
-                arrival = yield from completion(receiver.receive())
-                arrivals.append(pair.cycle)
-                pair.check(arrival.memory, turn * depth + connection)
-                receiver.release()
+    def receive(connection: int) -> Turns[None]:
+        receiver = pair.ends[connection][1]
+        for turn in range(rounds):
+            arrival = yield from completion(receiver.receive())
+            pair.check(arrival.memory, turn * depth + connection)
+            receiver.release()
 
-        wait_all([pair.tasks.start(machine, work(connection)) for connection in range(depth)
-                  for work in (send, receive)])
-    arrivals.sort()
-    cycles = (arrivals[-1] - arrivals[depth - 1]) / (len(arrivals) - depth)
-    bound = rate_bound(setting, mechanism, size, depth)
+    wait_all([pair.tasks.start(machine, work(connection)) for connection in range(depth) for work in (receive, send)])
+    pair.settle()
+    cycles = (pair.cycle - begin) / (rounds * depth)
+    bound = rate_bound(both.setting, mechanism, size, depth)
     return {"mechanism": mechanism, "bytes": size, "depth": depth, "cycles": round(cycles, 1),
             "bytes_per_cycle": round(size / cycles, 3), "bound": round(bound.cycles, 1), "binds": bound.binds,
             "share": round(bound.cycles / cycles, 4)}

@@ -64,10 +64,10 @@ class Ethernet:
 
 
 class EthernetMachines:
-    """Both machines, ``machines``, and their ``cluster``."""
+    """Both machines, ``machines``, their ``cluster``, and its ``setting``."""
 
-    def __init__(self, cluster: EndpointCluster, machines: list[SimulatedMachine]) -> None:
-        self.cluster, self.machines = cluster, machines
+    def __init__(self, setting: Ethernet, cluster: EndpointCluster, machines: list[SimulatedMachine]) -> None:
+        self.setting, self.cluster, self.machines = setting, cluster, machines
 
     def lose(self, probability: float) -> None:
         """Lose frames of both directions with that probability from now on."""
@@ -90,6 +90,6 @@ def ethernet_machines(setting: Ethernet, *, pool_bytes: int = 1 << 20,
                          seed=setting.seed) as cluster:
         made = SimulatedMachines(cluster, partial(connect_rdma, selective=setting.selective), pool_bytes=pool_bytes,
                                  period=setting.period, limit=limit)
-        both = EthernetMachines(cluster, made.machines)
+        both = EthernetMachines(setting, cluster, made.machines)
         both.lose(setting.loss)
         yield both

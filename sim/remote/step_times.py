@@ -13,7 +13,6 @@ from dmace.remote.plan import analyze
 from dmace.remote.step import Outcome, Step, open_devices
 from hw.errors import UserError
 
-from .ethernet import Ethernet, ethernet_machines
 from .training import initial_weights, training_graph
 
 __all__ = ["LAYERS", "METHODS", "SIZES", "Method", "StepDiffers", "batches", "step_times", "train"]
@@ -75,8 +74,10 @@ def train(machines: Sequence[Machine], method: Method, lengths: Sequence[int],
     return outcomes
 
 
-def step_times(setting: Ethernet, lengths: Sequence[int] = (32, 128, 512), count: int = 4) -> list[dict[str, Any]]:
-    """Step times over RoCEv2 by each mechanism, for batches of several lengths, each known before the first step.
+def step_times(machines: Sequence[Machine], lengths: Sequence[int] = (32, 128, 512),
+               count: int = 4) -> list[dict[str, Any]]:
+    """Step times of two simulated machines by each mechanism, for batches of several lengths, each known before the
+    first step.
 
     Returns
     -------
@@ -87,8 +88,7 @@ def step_times(setting: Ethernet, lengths: Sequence[int] = (32, 128, 512), count
     found = []
     for length in lengths:
         for mechanism, method in zip(("static", "dynamic", "rpc"), METHODS.values(), strict=True):
-            with ethernet_machines(setting) as both:
-                _, *others = train(both.machines, method, [length] * count)
+            _, *others = train(machines, method, [length] * count)
             cycles = [outcome.cycles for outcome in others if outcome.cycles is not None]
             found.append({"mechanism": mechanism, "rows": length, "transfers": others[0].transfers,
                           "bytes": others[0].sent_bytes, "cycles": round(sum(cycles) / len(cycles), 1)})
