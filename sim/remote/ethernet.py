@@ -38,6 +38,8 @@ class Ethernet:
         Probability that a frame is lost, in both directions.
     selective : bool
         Repeat lost packets selectively.
+    timeout : int
+        Local ACK timeout of the queue pairs, see :class:`dmace.drivers.rdma.Connection`.
     period : int
         Cycles between two polls by software.
     seed : int
@@ -49,6 +51,7 @@ class Ethernet:
     memory_latency: int = 100
     loss: float = 0.0
     selective: bool = False
+    timeout: int = 4
     period: int = 16
     seed: int = 1
 
@@ -88,8 +91,8 @@ def ethernet_machines(setting: Ethernet, *, pool_bytes: int = 1 << 20,
     lines = [Line(bytes_per_cycle=setting.rate, latency=setting.line_latency)] * 2
     with EndpointCluster(setting.endpoint, (2,), library=build(setting), lines=lines, memory=memory,
                          seed=setting.seed) as cluster:
-        made = SimulatedMachines(cluster, partial(connect_rdma, selective=setting.selective), pool_bytes=pool_bytes,
-                                 period=setting.period, limit=limit)
+        connect = partial(connect_rdma, timeout=setting.timeout, selective=setting.selective)
+        made = SimulatedMachines(cluster, connect, pool_bytes=pool_bytes, period=setting.period, limit=limit)
         both = EthernetMachines(setting, cluster, made.machines)
         both.lose(setting.loss)
         yield both

@@ -20,7 +20,7 @@ from .traced import import_torch, machine_of, same, traced_step
 
 pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
-SETTING = Ethernet(line_latency=20, memory_latency=60, period=32)
+SETTING = Ethernet(line_latency=20, memory_latency=60, timeout=2, period=32)
 
 
 @pytest.mark.parametrize("loss, selective", [(0.0, False), (0.01, False), (0.01, True)])
@@ -38,9 +38,10 @@ def test_training(method, loss, selective, seed):
 
 
 def test_losses_are_repeated(seed):
-    """The line of test_training loses frames: with more of them, some are repeated for certain."""
+    """With more loss than in test_training, frames of both directions are lost and repeated for certain."""
     with ethernet_machines(replace(SETTING, loss=0.05, seed=seed)) as both:
         train(both.machines, METHODS["rpc"], [64, 64])
+        assert all(both.cluster.network.counts(port).up_dropped for port in range(2))
         counters = both.cluster.do(*(endpoint.rdma.counters() for endpoint in both.cluster.endpoints))
     assert sum(counter["packets_resent"] for counter in counters) > 0
 
@@ -95,4 +96,4 @@ def test_a_lost_machine_ends_a_step(known):
         with pytest.raises(RequestFailed, match=r"^Request \d+ of queue \d of machine \d failed with WRITE_SLVERR\.$"):
             step.run(feeds)
         print(f"{known}: the step failed after {both.cluster.cycle - begin:,} cycles")
-        assert both.cluster.cycle - begin < 1_000_000
+        assert both.cluster.cycle - begin < 200_000
