@@ -144,6 +144,21 @@ def test_tensors_larger_than_the_pool(known):
         Step(graph, analyze(graph, devices, known=known), devices)
 
 
+@pytest.mark.parametrize("pools, varying", [((1 << 17, 1 << 20), "dynamic"), ((1 << 20, 1 << 17), "dynamic"),
+                                            ((1 << 20, 1 << 17), "rpc")])
+def test_tensors_that_turn_out_larger_than_the_pool(pools, varying):
+    """Of the sender, or of the receiver; a step with a shorter tensor has succeeded before."""
+    graph = training_graph((8, 8, 4), (0, 1), None)
+    devices = open_devices(FunctionalMachines(2, pool_bytes=max(pools)).machines)
+    occupied = [devices[number].allocate(max(pools) - pool) for number, pool in enumerate(pools) if pool < max(pools)]
+    with pytest.raises(PoolExhausted, match=r"^262,144 bytes at a multiple of 64 do not fit into the pool: "), \
+            Step(graph, analyze(graph, devices, varying=varying), devices) as step:
+        for rows in (4, 1 << 13):
+            step.run({"x": np.ones((rows, 8), np.float32), "y": np.zeros((rows, 4), np.float32),
+                      **initial_weights((8, 8, 4))})
+    assert occupied
+
+
 def test_more_tensors_than_queue_entries(seed):
     """Many tensors are in flight in both directions at once; words beyond the queues wait."""
     graph = Graph()
