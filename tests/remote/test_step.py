@@ -147,7 +147,7 @@ def test_tensors_larger_than_the_pool(known):
 @pytest.mark.parametrize("pools, varying", [((1 << 17, 1 << 20), "dynamic"), ((1 << 20, 1 << 17), "dynamic"),
                                             ((1 << 20, 1 << 17), "rpc")])
 def test_tensors_that_turn_out_larger_than_the_pool(pools, varying):
-    """Of the sender, or of the receiver; a step with a shorter tensor has succeeded before."""
+    """The pool of the sender, or that of the receiver; a step with a shorter tensor has succeeded before."""
     graph = training_graph((8, 8, 4), (0, 1), None)
     devices = open_devices(FunctionalMachines(2, pool_bytes=max(pools)).machines)
     occupied = [devices[number].allocate(max(pools) - pool) for number, pool in enumerate(pools) if pool < max(pools)]
