@@ -10,98 +10,48 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from dmace.remote.execution import run_alone
 from dmace.remote.machine import Machine
-from dmace.remote.plan import analyze
-from dmace.remote.step import Outcome, Step, open_devices
+from dmace.remote.step import Outcome
 from hw.endpoint.config import PRESETS
 from hw.errors import UserError
-from sim.remote.training import initial_weights, training_graph
-
-SIZES = (64, 32, 32, 10)
-LAYERS = (0, 1, 1)
-"""Machine of each layer."""
-
-Floats = npt.NDArray[np.float32]
-
-
-class Method(NamedTuple):
-    """Options of the analyzer, and whether they need remote reads."""
-
-    options: dict[str, Any]
-    reads: bool = False
-
-
-METHODS = {
-    "analyzer": Method({}),
-    "dynamic": Method({"known": "dynamic", "fuse": 0}, reads=True),
-    "rpc": Method({"known": "rpc", "varying": "rpc", "fuse": 0}),
-}
-
-
-def batches(lengths: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
-    """Points around a centre for each class, and one-hot labels."""
-    rng = np.random.default_rng(3)
-    centres = rng.standard_normal((SIZES[-1], SIZES[0]))
-    for length in lengths:
-        labels = rng.integers(SIZES[-1], size=length)
-        points = centres[labels] + 0.5 * rng.standard_normal((length, SIZES[0]))
-        yield points.astype(np.float32), np.eye(SIZES[-1], dtype=np.float32)[labels]
+from sim.remote.step_times import METHODS, train
 
 
 @contextmanager
-def machines(args: argparse.Namespace) -> Iterator[list[Machine]]:
+def machines(args: argparse.Namespace) -> Iterator[Sequence[Machine]]:
     """``with`` two machines."""
     if args.double:
         from sim.remote.double import FunctionalMachines
 
-        yield list(FunctionalMachines(2).machines)
-        return
-    from sim.endpoint.cluster import EndpointCluster
-    from sim.remote.puts import connect_puts
-    from sim.remote.rdma import connect_rdma
-    from sim.remote.simulated import SimulatedMachines
+        yield FunctionalMachines(2).machines
+    elif args.network == "ethernet":
+        from sim.remote.ethernet import Ethernet, ethernet_machines
 
-    with EndpointCluster(PRESETS[args.config], (2,)) as cluster:
-        connect = connect_puts if args.network == "links" else connect_rdma
-        yield list(SimulatedMachines(cluster, connect).machines)
+        with ethernet_machines(Ethernet(config=args.config)) as both:
+            yield both.machines
+    else:
+        from sim.endpoint.cluster import EndpointCluster
+        from sim.remote.puts import connect_puts
+        from sim.remote.simulated import SimulatedMachines
 
-
-def train(args: argparse.Namespace, method: Method, lengths: Sequence[int]) -> list[Outcome]:
-    """Outcomes of all steps. Raises UserError if a step differs from that of one process."""
-    graph = training_graph(SIZES, LAYERS, None if len(set(lengths)) > 1 else lengths[0])
-    weights = initial_weights(SIZES)
-    alone, outcomes = dict(weights), []
-    with machines(args) as found:
-        devices = open_devices(found)
-        with Step(graph, analyze(graph, devices, **method.options), devices) as step:
-            for number, (x, y) in enumerate(batches(lengths)):
-                outcomes.append(step.run({"x": x, "y": y, **weights}))
-                expected = run_alone(graph, {"x": x, "y": y, **alone})
-                if any(value.tobytes() != expected[name].tobytes() for name, value in outcomes[-1].values.items()):
-                    raise UserError(f"step {number} differs from the same step in one process.")
-                weights = {name: outcomes[-1].values[f"{name}+"] for name in weights}
-                alone = {name: expected[f"{name}+"] for name in alone}
-    return outcomes
+        with EndpointCluster(PRESETS[args.config], (2,)) as cluster:
+            yield SimulatedMachines(cluster, connect_puts).machines
 
 
-def show(found: dict[str, list[Outcome]]) -> None:
-    """Print a row for each method; cycles are those of the last step."""
+def show(found: dict[str, list[Outcome]], lengths: Sequence[int]) -> None:
+    """Print a row for the last step of each length of a batch, by each method."""
     table = Table(title="training on two machines, per step")
-    for column in ("mechanism", "transfers", "bytes sent", "bytes copied", "cycles", "first loss", "last loss"):
+    for column in ("mechanism", "rows", "transfers", "bytes sent", "bytes copied", "cycles", "loss"):
         table.add_column(column, justify="left" if column == "mechanism" else "right")
     for name, outcomes in found.items():
-        last = outcomes[-1]
-        losses = [float(outcome.values["loss"][0]) for outcome in (outcomes[0], last)]
-        table.add_row(name, str(last.transfers), f"{last.sent_bytes:,}", f"{last.copied_bytes:,}",
-                      "-" if last.cycles is None else f"{last.cycles:,}", *(f"{loss:.4f}" for loss in losses))
+        for length, outcome in dict(zip(lengths, outcomes, strict=True)).items():
+            table.add_row(name, str(length), str(outcome.transfers), f"{outcome.sent_bytes:,}",
+                          f"{outcome.copied_bytes:,}", "-" if outcome.cycles is None else f"{outcome.cycles:,}",
+                          f"{float(outcome.values['loss'][0]):.4f}")
     console = Console()
     console.print(table)
     console.print("All losses and weights are those of one process, bit for bit.", highlight=False)
@@ -125,7 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.last not in (None, args.batch) and not reads:
             raise UserError("--last needs remote reads: --network ethernet or --double.")
         lengths = [args.batch] * (args.steps - 1) + [args.last or args.batch]
-        show({name: train(args, method, lengths) for name, method in METHODS.items() if reads or not method.reads})
+        found = {}
+        for name, method in METHODS.items():
+            if reads or not method.reads:
+                with machines(args) as opened:
+                    found[name] = train(opened, method, lengths)
+        show(found, lengths)
     except UserError as error:
         print(f"remote_training: {error}", file=sys.stderr)
         return error.status

@@ -35,7 +35,7 @@ LAYERS = {
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.rdma", "sim.verilator"},
     "sim.fused": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
-    "sim.remote": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint", "sim.system"},
+    "sim.remote": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint", "sim.rdma", "sim.system"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.linux": {*_HARDWARE, "dmace", "sim", "sim.verilator", "sim.vfio"},
     "sim.vfio": {*_HARDWARE, "sim", "sim.ace", "sim.cpp", "sim.pcie", "sim.verilator"},
@@ -45,7 +45,8 @@ LAYERS = {
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cache": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
     "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.fused",
-                "sim.pcie", "sim.rdma", "sim.system", "sim.triggers", "sim.validation", "sim.verilator", "sim.vfio"},
+                "sim.pcie", "sim.rdma", "sim.remote", "sim.system", "sim.triggers", "sim.validation", "sim.verilator",
+                "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 

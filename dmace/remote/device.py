@@ -7,7 +7,7 @@ from dmace.runtime.errors import DmaceError
 from hw.common.sizes import OFFSET_WIDTH, is_integer
 from hw.dma_engine.words import NativeWord
 
-from .future import Future, Turns
+from .future import Future, Turns, completion
 from .local import FLAG_BYTES, Local, LocalDevice, bounds
 from .machine import OWN_REGION, region_of
 from .pool import ALIGNMENT, Pool
@@ -59,6 +59,7 @@ class RemoteDevice:
             raise DmaceError(f"A piece must have from 1 to {(1 << 28) - 1} bytes, not {piece!r}.")
         self.local, self.peer, self.pool = local, peer, pool
         self._region, self._piece = region_of(local.machine, peer), piece
+        self._newest: dict[int, int] = {}
 
     def allocate(self, count: int, alignment: int = ALIGNMENT) -> RemoteMemory:
         """``count`` bytes of the other machine's pool, with undefined contents."""
@@ -105,8 +106,19 @@ class RemoteDevice:
         return (queue or self.local.control).submit([self._signal(flag, value)])
 
     def notify(self, flag: RemoteMemory, value: int) -> None:
-        """:meth:`signal` without a future: a later poll raises its error."""
-        self.local.tasks.check(self.signal(flag, value))
+        """:meth:`signal` without a future: a later poll raises its error. While a signal to the same flag is in flight,
+        only the newest value waits for it. Signals to different flags have no order."""
+        idle = flag.offset not in self._newest
+        self._newest[flag.offset] = value
+        if idle:
+            self.local.tasks.check(self.start(self._notify(flag)))
+
+    def _notify(self, flag: RemoteMemory) -> Turns[None]:
+        stored: int | None = None
+        while (value := self._newest[flag.offset]) != stored:
+            stored = value
+            yield from completion(self.signal(flag, value, queue=self.local.next_control()))
+        del self._newest[flag.offset]
 
     def start(self, turns: Turns[_Result]) -> Future[_Result]:
         """Start work on this device; see :class:`Tasks`."""

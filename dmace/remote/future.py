@@ -120,6 +120,11 @@ class Tasks:
         """Whether no work is in progress, and every future of :meth:`check` is done."""
         return not self._active and not self._unattended
 
+    @property
+    def failure(self) -> Future[Any] | None:
+        """Work that has failed and whose result was not requested."""
+        return next((future for future in self._failed if not future.requested), None)
+
     @contextmanager
     def _guard(self) -> Iterator[bool]:
         """Whether no poll is in progress; polls inside continue no other work."""
@@ -155,9 +160,8 @@ class Tasks:
         try:
             machine.run(condition)
         except RequestTimeout:
-            for future in self._failed:
-                if not future.requested:
-                    future.result()
+            if self.failure is not None:
+                self.failure.result()
             raise
 
 
@@ -168,17 +172,26 @@ def completion(future: Future[_Result]) -> Turns[_Result]:
     return future.result()
 
 
-def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
-    """Let time pass until all are done, and return their results. An error is raised as soon as one has it."""
+def wait_all(futures: Iterable[Future[Any]], *, others: bool = False) -> list[Any]:
+    """Let time pass until all are done, and return their results. An error is raised as soon as one has it or, with
+    ``others``, as soon as any work of their :class:`Tasks` has failed: the futures may wait for that."""
     waiting = list(futures)
+    shared = list({id(future.tasks): future.tasks for future in waiting}.values())
 
     def done() -> bool:
-        found = [future.done() for future in waiting]
-        return all(found) or any(future.error is not None for future in waiting)
+        for tasks in shared:
+            tasks.poll()
+        found = [future.advance() for future in waiting]
+        return all(found) or any(future.error is not None for future in waiting) or (
+            others and any(tasks.failure is not None for tasks in shared))
 
     if waiting and not done():
         waiting[0].tasks.run(waiting[0].machine, done)
-    for future in waiting:
-        if future.error is not None:
-            future.result()
+    failed = [future for future in waiting if future.error is not None]
+    failed += [tasks.failure for tasks in shared if others and tasks.failure is not None]
+    for future in failed:
+        # Only the first error is raised; later waits must not report the others.
+        future.requested = True
+    if failed:
+        failed[0].result()
     return [future.result() for future in waiting]

@@ -76,8 +76,9 @@ class LocalDevice:
     ----------
     machine : Machine
     queues : sequence of int, optional
-        Queues to use, by default all: the first for signals that release memory, the others for transfers and
-        local copies. With one queue, all of them share it.
+        Queues to use, by default all: the first quarter, at least one, for signals that release memory, each of which
+        waits for the earlier ones of its queue; the others for transfers and local copies. With one queue, all of them
+        share it.
     pool : Pool, optional
         By default the whole registered memory.
     tasks : Tasks, optional
@@ -99,14 +100,21 @@ class LocalDevice:
         if not numbers or len(set(numbers)) != len(numbers):
             raise DmaceError(f"A device needs one queue or several different ones, not {list(numbers)!r}.")
         made = [RequestQueue(machine, number, self.tasks) for number in numbers]
+        self._controls = made[:max(1, len(made) // 4)]
         self.control = made[0]
-        self.data = made[1:] or made
-        self._next = 0
+        self.data = made[len(self._controls):] or made
+        self._next = self._next_control = 0
 
     def next_queue(self) -> RequestQueue:
         """Queue of the next transfer: all of them in turn."""
         queue = self.data[self._next % len(self.data)]
         self._next += 1
+        return queue
+
+    def next_control(self) -> RequestQueue:
+        """Queue of the next signal that releases memory: those in turn."""
+        queue = self._controls[self._next_control % len(self._controls)]
+        self._next_control += 1
         return queue
 
     def allocate(self, count: int, alignment: int = ALIGNMENT) -> Local:

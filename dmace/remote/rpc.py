@@ -21,12 +21,13 @@ from .local import FLAG_BYTES, Local
 from .mechanism import Arrival, Use, check_payload, exported
 from .tensor import Shape, Tensor
 
-__all__ = ["FRAGMENT_BYTES", "RpcReceiver", "RpcSender", "connect_rpc"]
+__all__ = ["FRAGMENT_BYTES", "PAYLOAD_OFFSET", "SLOTS", "RpcReceiver", "RpcSender", "connect_rpc"]
 
 FRAGMENT_BYTES = 4096
 SLOTS = 8
+"""Fragments of a ring, by default."""
 
-_PAYLOAD = -(-HEADER_BYTES // 128) * 128
+PAYLOAD_OFFSET = -(-HEADER_BYTES // 128) * 128
 """Offset of the payload in a slot: aligned to two beats of the widest engine."""
 
 
@@ -49,7 +50,7 @@ def _slots(device: RemoteDevice, fragment: int, slots: int) -> Local:
 
 def _pitch(fragment: int) -> int:
     """Bytes from one slot to the next."""
-    return _PAYLOAD + -(-fragment // 64) * 64
+    return PAYLOAD_OFFSET + -(-fragment // 64) * 64
 
 
 class RpcSender:
@@ -95,8 +96,8 @@ class RpcSender:
                 slot = self._fragments % self._slots * _pitch(self._fragment)
                 header = Header.of(self._tensor, shape, offset=begin, length=part.length, number=number)
                 self._staging[slot:slot + HEADER_BYTES].store(header.pack())
-                payload = self._staging[slot + _PAYLOAD:slot + _PAYLOAD + part.length]
-                copied.append((self._fragments, _PAYLOAD + part.length, self._device.local.copy(part, payload)))
+                payload = self._staging[slot + PAYLOAD_OFFSET:slot + PAYLOAD_OFFSET + part.length]
+                copied.append((self._fragments, PAYLOAD_OFFSET + part.length, self._device.local.copy(part, payload)))
                 self._fragments += 1
                 begin += part.length
                 more = begin < memory.length
@@ -200,7 +201,7 @@ class RpcReceiver:
 
     def _copy(self, destination: Local) -> Future[None]:
         """Copy the next fragment out of its slot."""
-        first = self._fragments % self._slots * _pitch(self._fragment) + _PAYLOAD
+        first = self._fragments % self._slots * _pitch(self._fragment) + PAYLOAD_OFFSET
         self._fragments += 1
         return self._device.local.copy(self._ring[first:first + destination.length], destination)
 

@@ -110,7 +110,8 @@ class Step:
         self._usable = False
         first = next(iter(self._devices.values())).machine
         begin = first.cycle
-        results = wait_all([device.tasks.start(device.machine, worker.step(feeds)) for device, worker in self._workers])
+        results = wait_all([device.tasks.start(device.machine, worker.step(feeds)) for device, worker in self._workers],
+                           others=True)
         self._usable = True
         end = first.cycle
         workers = [worker for _, worker in self._workers]

@@ -14,6 +14,7 @@ from sim.cli import bench_endpoint as endpoint
 from sim.cli import bench_fused as fused
 from sim.cli import bench_pcie as pcie
 from sim.cli import bench_rdma as rdma
+from sim.cli import bench_remote as remote
 from sim.terminal import Row, add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fused.configure(designs)
     pcie.configure(designs)
     rdma.configure(designs)
+    remote.configure(designs)
 
 
 def run(args: argparse.Namespace) -> int:

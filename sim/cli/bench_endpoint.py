@@ -9,6 +9,7 @@ from rich.table import Table
 
 from hw.endpoint.config import PRESETS
 from hw.errors import UserError
+from sim.cli.network_options import add_sizes, integers
 from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_range, integer, measuring, write_json
 
 __all__ = ["configure", "run"]
@@ -24,7 +25,7 @@ def configure(designs: Subparsers) -> None:
                                   "accelerator at full use of one memory. Every byte that is put is checked.")
     endpoint.add_argument("--config", default="tiny", choices=list(PRESETS), metavar="C",
                           help=f"preset of the endpoint: {', '.join(PRESETS)} (default: tiny)")
-    endpoint.add_argument("--sizes", default=SIZES, metavar="BYTES,...", help="sizes of puts (default: %(default)s)")
+    add_sizes(endpoint, SIZES, "sizes of puts")
     endpoint.add_argument("--link-rate", type=float, default=1.0, metavar="BEATS", help="bandwidth of each direction "
                           "of a link in beats per cycle, headers included (default: %(default)s)")
     endpoint.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
@@ -37,7 +38,10 @@ def configure(designs: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sizes = _sizes(args.sizes)
+    sizes = integers("--sizes", args.sizes)
+    for size in sizes:
+        if not 8 <= size <= MOST_BYTES or size % 8:
+            raise UserError(f"--sizes must be multiples of 8 from 8 to {MOST_BYTES:,} bytes, not {size}.")
     if not 0 < args.link_rate <= 1:
         raise UserError(f"--link-rate must be more than 0 and at most 1 beat per cycle, not {args.link_rate:g}.")
     check_range("--link-latency", args.link_latency, 1, 10_000)
@@ -69,17 +73,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json != "-":
         _show(result)
     return 0
-
-
-def _sizes(given: str) -> list[int]:
-    try:
-        sizes = [int(part, 0) for part in given.split(",")]
-    except ValueError:
-        raise UserError(f"--sizes must be integers separated by commas, not {given!r}.") from None
-    for size in sizes:
-        if not 8 <= size <= MOST_BYTES or size % 8:
-            raise UserError(f"--sizes must be multiples of 8 from 8 to {MOST_BYTES:,} bytes, not {size}.")
-    return sizes
 
 
 def _show(result: Row) -> None:

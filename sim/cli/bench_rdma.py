@@ -10,13 +10,12 @@ from rich.table import Table
 
 from hw.errors import UserError
 from hw.rdma.config import PRESETS
+from sim.cli.network_options import add_line, add_plot, add_sizes, check_line, check_plot, integers, probabilities
 from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_range, integer, measuring, write_json
 
 __all__ = ["configure", "run"]
 
 SIZES = "64,256,1024"
-LINE_RATES = {"tiny": 8.0, "base": 25.0, "wide": 50.0}
-"""Bytes per cycle; 100 Gbit/s at 250 MHz for `wide`."""
 _MOST = 1_000_000
 """Messages."""
 
@@ -27,35 +26,29 @@ def configure(designs: Subparsers) -> None:
                               "queue pair, latency, and goodput over loss. Every byte is checked.")
     rdma.add_argument("--config", default="tiny", choices=list(PRESETS), metavar="C",
                       help=f"preset of the unit: {', '.join(PRESETS)} (default: tiny)")
-    rdma.add_argument("--sizes", default=SIZES, metavar="BYTES,...",
-                      help="sizes of messages, each in one packet (default: %(default)s)")
+    add_sizes(rdma, SIZES, "sizes of messages, each in one packet")
     rdma.add_argument("--count", type=integer, default=1000, metavar="N",
                       help="messages of each rate (default: %(default)s)")
     rdma.add_argument("--depth", type=integer, default=256, metavar="N",
                       help="maximum of messages in flight (default: %(default)s)")
-    rdma.add_argument("--line-rate", type=float, metavar="BYTES", help="bytes per cycle of each segment (default: "
-                      + ", ".join(f"{rate:g} for {name}" for name, rate in LINE_RATES.items()) + ")")
-    rdma.add_argument("--line-latency", type=integer, default=50, metavar="CYCLES",
-                      help="latency of each of the two segments between the units (default: %(default)s)")
-    rdma.add_argument("--latency", type=integer, default=100, metavar="CYCLES",
-                      help="latency of the memories, for reads and for writes (default: %(default)s)")
+    add_line(rdma, "units")
     rdma.add_argument("--loss", default="", metavar="P,...", help="probabilities of loss, of which the goodput is "
                       "measured with go-back-N and with selective repeat")
     rdma.add_argument("--lost", type=integer, default=0, metavar="N", help="of each loss, send enough messages that N "
                       "frames with data are lost on average, if --count is less (default: %(default)s)")
     add_seed(rdma)
     add_json(rdma)
-    rdma.add_argument("--plot", metavar="FILE.png", help="draw the rates, and the goodput if it is measured")
+    add_plot(rdma, "draw the rates, and the goodput if it is measured")
     rdma.set_defaults(bench=run)
 
 
 def run(args: argparse.Namespace) -> int:
     config = PRESETS[args.config]
-    sizes, losses = _sizes(args.sizes, config.max_mtu), _losses(args.loss)
-    line_rate = LINE_RATES[args.config] if args.line_rate is None else args.line_rate
-    if not 0 < line_rate <= config.beat_bytes:
-        raise UserError(f"--line-rate must be more than 0 and at most the {config.beat_bytes} bytes of a beat, "
-                        f"not {line_rate:g}.")
+    sizes, losses = integers("--sizes", args.sizes), probabilities("--loss", args.loss, 0.5)
+    for size in sizes:
+        if not 1 <= size <= config.max_mtu:
+            raise UserError(f"--sizes must be from 1 to {config.max_mtu:,} bytes, the longest packet, not {size}.")
+    line_rate = check_line(args, config.beat_bytes)
     check_range("--count", args.count, 100, _MOST)
     check_range("--lost", args.lost, 0, 1000)
     for loss in losses:
@@ -63,13 +56,9 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{args.lost} lost frames at a loss of {loss:g} take {args.lost / loss:,.0f} messages, "
                             f"more than {_MOST:,}.")
     check_range("--depth", args.depth, 1, 4096)
-    check_range("--line-latency", args.line_latency, 1, 100_000)
-    check_range("--latency", args.latency, 2, 10_000)
     check_range("--seed", args.seed, 0, (1 << 53) - 1)
     check_file("--json", args.json)
-    check_file("--plot", args.plot)
-    if args.plot is not None and not args.plot.lower().endswith(".png"):
-        raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
+    check_plot(args)
     # Imported here, so that a wrong option is reported at once.
     from sim.rdma import bench
     from sim.rdma.cluster import build_cluster
@@ -103,28 +92,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json != "-":
         _show(result)
     return 0
-
-
-def _sizes(given: str, most: int) -> list[int]:
-    try:
-        sizes = [int(part, 0) for part in given.split(",")]
-    except ValueError:
-        raise UserError(f"--sizes must be integers separated by commas, not {given!r}.") from None
-    for size in sizes:
-        if not 1 <= size <= most:
-            raise UserError(f"--sizes must be from 1 to {most:,} bytes, the longest packet, not {size}.")
-    return sizes
-
-
-def _losses(given: str) -> list[float]:
-    try:
-        losses = [float(part) for part in given.split(",") if given]
-    except ValueError:
-        raise UserError(f"--loss must be probabilities separated by commas, not {given!r}.") from None
-    for loss in losses:
-        if not 0 <= loss <= 0.5:
-            raise UserError(f"--loss must be from 0 to 0.5, not {loss:g}.")
-    return losses
 
 
 def _show(result: Row) -> None:

@@ -17,15 +17,12 @@ from hw.rdma.config import RdmaConfig, remote_memory
 from sim.rdma.cluster import Cluster, Flow, Library, Memory
 from sim.rdma.network import Faults, Line, NetworkFailed, Switch
 from sim.rdma.unit_driver import unit_driver
+from sim.rdma.wire import HEADER_BYTES, LINE_BYTES, frame_bytes, network_cycles
 
 __all__ = ["Setting", "goodput", "latency", "rate"]
 
 _LOCAL, _VA, _QP, _KEY = 0x100_0000, 0x7F00_0000_0000, 1, 0x5A
 _SPAN = 1 << 20
-_HEADERS = (protocol.ETHERNET_BYTES + protocol.IPV4_BYTES + protocol.UDP_BYTES + protocol.BTH_BYTES
-            + protocol.ICRC_BYTES)
-_LINE_BYTES = 24
-"""Preamble, FCS and interframe gap of a frame."""
 _LIMIT = 200_000_000
 _TIMEOUT = 5
 _STEP = 256
@@ -52,15 +49,10 @@ class Setting:
     seed: int = 1
 
 
-def _frame(payload: int, *, write: bool) -> int:
-    """Bytes of the frame that carries a message's payload."""
-    return _HEADERS + (protocol.RETH_BYTES if write else protocol.AETH_BYTES) + payload + -payload % 4
-
-
 def _bound(config: RdmaConfig, setting: Setting, size: int, *, write: bool) -> tuple[float, str]:
     """Least cycles of a message of one packet, and the cause: its frame on the line, or its beats on the bus."""
-    frame = _frame(size, write=write)
-    line, bus = (frame + _LINE_BYTES) / setting.line_rate, float(-(-frame // config.beat_bytes))
+    frame = frame_bytes(size, write=write)
+    line, bus = (frame + LINE_BYTES) / setting.line_rate, float(-(-frame // config.beat_bytes))
     return (line, "line") if line >= bus else (bus, "bus")
 
 
@@ -165,10 +157,10 @@ def latency(library: Library, setting: Setting, size: int, *, write: bool, count
         _finish(cluster, flow)
         _check(cluster, setting, write=write, touched=count * size)
         cycles = cluster.result(0, flow).latency
-    there, back = (_frame(size, write=True), _HEADERS + protocol.AETH_BYTES) if write else (
-        _HEADERS + protocol.RETH_BYTES, _frame(size, write=False))
-    # The switch has a frame when its FCS has arrived, and the unit its last beat.
-    network = sum(2 * ((8 + frame + 4) / setting.line_rate + setting.line_latency) + 1 for frame in (there, back))
+    there, back = (frame_bytes(size, write=True), HEADER_BYTES + protocol.AETH_BYTES) if write else (
+        HEADER_BYTES + protocol.RETH_BYTES, frame_bytes(size, write=False))
+    network = sum(network_cycles(frame + LINE_BYTES, frame, setting.line_rate, setting.line_latency)
+                  for frame in (there, back))
     return {"bytes": size, "write": write, "cycles": round(cycles, 1), "network": round(network, 1),
             "memory": setting.memory_latency, "units": round(cycles - network - setting.memory_latency, 1)}
 

@@ -138,3 +138,26 @@ def test_local_memory():
 def test_errors_are_sentences(call, sentence):
     with pytest.raises(DmaceError, match=f"^{re.escape(sentence)}$"):
         call(Pair())
+
+
+def test_the_newest_of_several_releases_is_stored(seed):
+    """While a signal is in flight, later values of its flag are not signalled one by one; other flags do not wait."""
+    pair = Pair(seed=seed)
+    flags = [pair.forth.allocate(8) for _ in range(2)]
+    for value in range(1, 51):
+        for flag in flags:
+            pair.forth.notify(flag, value)
+    pair.settle()
+    for flag in flags:
+        assert int.from_bytes(pair.there.machine.read_memory(flag.offset, 8).tobytes(), "little") == 50
+    assert len(pair.here.machine.posted) == 4
+    pair.forth.notify(flags[0], 51)
+    pair.settle()
+    assert int.from_bytes(pair.there.machine.read_memory(flags[0].offset, 8).tobytes(), "little") == 51
+
+
+@pytest.mark.parametrize("count, controls", [(1, {0}), (2, {0}), (4, {0}), (8, {0, 1}), (16, {0, 1, 2, 3})])
+def test_queues_of_releases_and_of_transfers(count, controls):
+    device = LocalDevice(FunctionalMachines(2, queues=count if count > 1 else 2).machines[0], range(count))
+    assert {device.next_control().number for _ in range(40)} == controls
+    assert {device.next_queue().number for _ in range(40)} == (set(range(count)) - controls or {0})

@@ -14,40 +14,12 @@ from dmace.remote.step import Step, open_devices
 from dmace.runtime.errors import DmaceError
 from sim.remote.double import FunctionalMachines
 
+from .traced import import_torch, machine_of, same, traced_step
+
 
 @pytest.fixture
 def torch():
-    found = pytest.importorskip("torch")
-    found.manual_seed(1)
-    found.set_num_threads(1)
-    return found
-
-
-FIRST_LAYER = {"w1_1", "x_1", "detach", "mm", "relu", "detach_3", "detach_8", "threshold_backward_1", "t_4", "mm_7",
-               "mul", "sub"}
-"""Nodes of a traced training step that belong to the first of three layers."""
-
-
-def _traced(torch):
-    """A training step with backward pass and SGD, as operations of ATen; weights; and a function that makes batches."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    def train(w1, w2, w3, x, y):
-        weights = [weight.detach().requires_grad_() for weight in (w1, w2, w3)]
-        hidden = torch.relu(torch.relu(x @ weights[0]) @ weights[1])
-        loss = torch.nn.functional.cross_entropy(hidden @ weights[2], y)
-        gradients = torch.autograd.grad(loss, weights)
-        return [weight - 0.1 * gradient for weight, gradient in zip(weights, gradients, strict=True)] + [loss]
-
-    def batch(rows):
-        return torch.randn(rows, 64), torch.randint(0, 10, (rows,))
-
-    weights = [torch.randn(shape) * 0.1 for shape in ((64, 32), (32, 32), (32, 10))]
-    return make_fx(train, tracing_mode="symbolic")(*weights, *batch(16)), weights, batch
-
-
-def _same(torch, found, expected):
-    return found.dtype == expected.dtype and torch.equal(found, expected)
+    return import_torch()
 
 
 @pytest.mark.parametrize("addressable", [True, False])
@@ -55,10 +27,9 @@ def _same(torch, found, expected):
 def test_training_step(torch, varying, addressable):
     """Losses and weights of the partitioned step are those of the module itself, bit for bit; the last batch is
     smaller."""
-    module, weights, batch = _traced(torch)
+    module, weights, batch = traced_step(torch)
     rows = (16, 16, 7) if varying else (16, 16, 16)
-    graph = from_fx(module, lambda node: 0 if node.name in FIRST_LAYER else 1,
-                    *[(*weights, *batch(count)) for count in sorted(set(rows))])
+    graph = from_fx(module, machine_of, *[(*weights, *batch(count)) for count in sorted(set(rows))])
     devices = open_devices(FunctionalMachines(2, addressable=addressable).machines)
     plan = analyze(graph, devices)
     assert {(block.name, block.source, block.mechanism) for block in plan.blocks} == {
@@ -74,7 +45,7 @@ def test_training_step(torch, varying, addressable):
             *alone, loss = module(*alone, x, y)
             *weights, own = outcome.values.values()
             for found in (outcome.values, single):
-                assert all(_same(torch, one, two)
+                assert all(same(torch, one, two)
                            for one, two in zip(found.values(), (*alone, loss), strict=True))
             assert own.item() == loss.item()
             assert varying or not addressable or outcome.copied_bytes == 0      # relu and mm write registered memory
@@ -99,7 +70,7 @@ def test_numbers_and_parameters_cross(torch):
         for rows in (4, 3, 1):
             x = torch.randn(rows, 5)
             found, expected = step.run({"x": x}).values.values(), module(x)
-            assert all(_same(torch, one, two) for one, two in zip(found, expected, strict=True))
+            assert all(same(torch, one, two) for one, two in zip(found, expected, strict=True))
 
 
 def test_elements_of_tuples_are_on_the_machine_of_the_tuple(torch):

@@ -143,6 +143,15 @@ def test_failures_of_the_receiver_are_exceptions(name):
         receiver.receive().wait()
 
 
+def test_failures_of_copies_into_the_message_buffer_are_exceptions():
+    pair = Pair()
+    sender, _ = pair.connect("rpc", VARYING)
+    pair.cluster.fail(0, 0, Status.READ_DECERR)
+    value = np.zeros((3, 50), np.int32)
+    with pytest.raises(RequestFailed, match=r"^Request 1 of queue \d of machine 0 failed with READ_DECERR\.$"):
+        sender.send(pair.stored(value), value.shape).wait()
+
+
 def test_failed_signals_are_reported():
     """The signal that releases a buffer has no future of its own; a later poll raises its error."""
     pair = Pair()

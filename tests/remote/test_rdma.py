@@ -50,7 +50,7 @@ class _Cluster:
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_both_ends_agree(size):
     cluster = _Cluster(size)
-    peers = connect_rdma(cluster, POOL_BYTES)
+    peers = connect_rdma(cluster, POOL_BYTES, timeout=7, selective=True)
     units = [endpoint.rdma for endpoint in cluster.endpoints]
     stations = [unit.of("set_station")[0][1] for unit in units]
     assert len({station["mac"] for station in stations}) == len({station["ipv4"] for station in stations}) == size
@@ -62,6 +62,7 @@ def test_both_ends_agree(size):
             back = peers[peer].index(rank)
             connection, other = opened[index][0][0], units[peer].of("open")[back][0][0]
             assert (connection.qpn, connection.peer_qpn) == (other.peer_qpn, other.qpn)
+            assert connection.timeout == 7 and connection.selective
             assert connection.qpn % TINY.queue_pairs == index and connection.qpn > 1
             assert (connection.peer_mac, connection.peer_ip) == (stations[peer]["mac"], stations[peer]["ipv4"])
             key = units[peer].of("define_region")[0][1]["key"]

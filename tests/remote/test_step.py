@@ -9,11 +9,13 @@ import pytest
 from dmace.remote.execution import run_alone
 from dmace.remote.graph import Graph
 from dmace.remote.plan import analyze
+from dmace.remote.pool import PoolExhausted
 from dmace.remote.step import Step, open_devices
 from dmace.remote.tensor import Tensor
 from dmace.runtime.errors import DmaceError, RequestFailed
 from hw.dma_engine.words import Status
 from sim.remote.double import FunctionalMachines
+from sim.remote.training import initial_weights, training_graph
 
 from .graphs import assert_same, random_graph
 
@@ -88,6 +90,90 @@ def test_failed_steps_end():
     cluster.fail(0, 1, Status.WRITE_SLVERR)
     with pytest.raises(RequestFailed, match="WRITE_SLVERR"):
         step.run({"x": np.zeros(8, np.float32)})
+
+
+@pytest.mark.parametrize("known", ["static", "dynamic", "rpc"])
+def test_a_lost_machine_ends_a_step(known, monkeypatch):
+    """The receiver would wait for its flag forever; the sender's error ends the step before any time-out."""
+    monkeypatch.setattr("sim.remote.double.RequestTimeout", AssertionError)
+    graph = training_graph((8, 8, 4), (0, 1), 4)
+    cluster = FunctionalMachines(2)
+    devices = open_devices(cluster.machines)
+    feeds = {"x": np.ones((4, 8), np.float32), "y": np.eye(4, dtype=np.float32), **initial_weights((8, 8, 4))}
+    with pytest.raises(RequestFailed, match=r"^Request \d of queue \d of machine 0 failed with WRITE_SLVERR\.$"), \
+            Step(graph, analyze(graph, devices, known=known), devices) as step:
+        step.run(feeds)
+        cluster.fail(0, 1, Status.WRITE_SLVERR)
+        step.run(feeds)
+
+
+def test_an_error_is_reported_once(seed):
+    """Both machines fail; a later step does not raise the second error."""
+    graph = Graph()
+    for number in range(2):
+        graph.feed(Tensor(f"x{number}", (8,), np.float32), number)
+    graph.add("a", lambda x0, x1: x0 + x1, ["x0", "x1"], [Tensor("a", (8,), np.float32)], 1)
+    graph.results = ("a",)
+    devices = open_devices(FunctionalMachines(2, seed=seed).machines)
+    with pytest.raises(DmaceError, match=r"^The step needs a value for 'x0'\.$"):
+        Step(graph, analyze(graph, devices), devices).run({})
+    step = Step(graph, analyze(graph, devices), devices)
+    assert step.run({f"x{number}": np.ones(8, np.float32) for number in range(2)}).values["a"].tolist() == [2] * 8
+
+
+@pytest.mark.parametrize("known", ["static", "dynamic", "rpc"])
+def test_tensors_without_elements(known, seed):
+    graph = training_graph((8, 8, 4), (0, 1), None)
+    cluster = FunctionalMachines(2, seed=seed)
+    devices = open_devices(cluster.machines)
+    with Step(graph, analyze(graph, devices, known=known, varying="rpc" if known == "rpc" else "dynamic"),
+              devices) as step:
+        for rows in (0, 4, 0):
+            feeds = {"x": np.ones((rows, 8), np.float32), "y": np.zeros((rows, 4), np.float32),
+                     **initial_weights((8, 8, 4))}
+            with np.errstate(invalid="ignore", divide="ignore"):
+                assert_same(step.run(feeds).values, run_alone(graph, feeds))
+
+
+@pytest.mark.parametrize("known", ["static", "dynamic", "rpc"])
+def test_tensors_larger_than_the_pool(known):
+    graph = training_graph((8, 1 << 14, 4), (0, 1), 4)
+    devices = open_devices(FunctionalMachines(2, pool_bytes=1 << 17).machines)
+    sentence = r"^262,144 bytes at a multiple of 64 do not fit into the pool: of its 131,072 bytes [\d,]+ are free, "
+    with pytest.raises(PoolExhausted, match=sentence):
+        Step(graph, analyze(graph, devices, known=known), devices)
+
+
+@pytest.mark.parametrize("pools, varying", [((1 << 17, 1 << 20), "dynamic"), ((1 << 20, 1 << 17), "dynamic"),
+                                            ((1 << 20, 1 << 17), "rpc")])
+def test_tensors_that_turn_out_larger_than_the_pool(pools, varying):
+    """The pool of the sender, or that of the receiver; a step with a shorter tensor has succeeded before."""
+    graph = training_graph((8, 8, 4), (0, 1), None)
+    devices = open_devices(FunctionalMachines(2, pool_bytes=max(pools)).machines)
+    occupied = [devices[number].allocate(max(pools) - pool) for number, pool in enumerate(pools) if pool < max(pools)]
+    with pytest.raises(PoolExhausted, match=r"^262,144 bytes at a multiple of 64 do not fit into the pool: "), \
+            Step(graph, analyze(graph, devices, varying=varying), devices) as step:
+        for rows in (4, 1 << 13):
+            step.run({"x": np.ones((rows, 8), np.float32), "y": np.zeros((rows, 4), np.float32),
+                      **initial_weights((8, 8, 4))})
+    assert occupied
+
+
+def test_more_tensors_than_queue_entries(seed):
+    """Many tensors are in flight in both directions at once; words beyond the queues wait."""
+    graph = Graph()
+    count = 60
+    for number in range(count):
+        graph.feed(Tensor(f"x{number}", (3, None), np.float32), number % 2)
+        graph.add(f"a{number}", lambda x: x + 1, [f"x{number}"], [Tensor(f"a{number}", (3, None), np.float32)],
+                  1 - number % 2)
+    graph.results = tuple(f"a{number}" for number in range(count))
+    for options in ({}, {"varying": "rpc"}):
+        devices = open_devices(FunctionalMachines(2, 1 << 23, seed=seed, queues=2, queue_depth=4).machines)
+        with Step(graph, analyze(graph, devices, **options), devices) as step:
+            for _ in range(3):
+                feeds = {f"x{number}": np.full((3, number), number, np.float32) for number in range(count)}
+                assert_same(step.run(feeds).values, run_alone(graph, feeds))
 
 
 @pytest.mark.parametrize("call, outputs, sentence", [
