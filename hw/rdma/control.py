@@ -46,6 +46,8 @@ class RdmaControl(wiring.Component):
     init : ``In(SweepSignature)``
         The bus stalls during the sweep, which would overwrite what software writes.
     bus : ``In(AxiLiteSignature)``
+    writable : ``In(1)``
+        Writes of connections are accepted; while they are not, the bus accepts no writes. Three may follow.
     station : ``Out(StationSettings)``, connections : ``Out(ConnectionWrite)``, regions : ``Out(RegionWrite)``,
     remotes : ``Out(RemoteWrite)``, taken : ``Out(RecordsTaken)``
         Software's settings.
@@ -64,7 +66,7 @@ class RdmaControl(wiring.Component):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
-            "station": Out(StationSettings()), "connections": Out(ConnectionWrite(config)),
+            "writable": In(1), "station": Out(StationSettings()), "connections": Out(ConnectionWrite(config)),
             "regions": Out(RegionWrite(config)), "remotes": Out(RemoteWrite(config)),
             "taken": Out(RecordsTaken(config)), "requester": In(RequesterStatus(config)),
             "responder": In(ResponderStatus(config)), "state": In(FaultState(config)),
@@ -78,8 +80,9 @@ class RdmaControl(wiring.Component):
         m = Module()
         m.submodules.bank = bank = RegisterBank(register_map(self.config))
         connect(m, flipped(self.bus), bank.bus)
-        for channel in ("aw", "w", "ar"):
-            with m.If(self.init.active):
+        for channel, stalls in (("aw", self.init.active | ~self.writable), ("w", self.init.active),
+                                ("ar", self.init.active)):
+            with m.If(stalls):
                 m.d.comb += [getattr(bank.bus, f"{channel}valid").eq(0), getattr(self.bus, f"{channel}ready").eq(0)]
         self._settings(m, bank)
         self._status(m, bank)

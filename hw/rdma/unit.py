@@ -122,6 +122,7 @@ class RdmaUnit(wiring.Component):
         wires.broadcast("control.station", "builder.station", "parser.station")
         wires.broadcast("control.connections", "builder.connections", "dispatch.connections", "buffers.connections",
                         "transport.connections", "responder.connections", "faults.connections")
+        wires.connect("transport.writable", "control.writable")
         wires.connect("control.remotes", "buffers.remotes")
         wires.connect("control.regions", "responder.regions")
         wires.connect("control.taken", "responder.taken")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace soak``: random copies in the C++ harnesses, every byte checked; queues with reassigned memory."""
+"""``dmace soak``: random copies, every byte checked; queues with reassigned memory; hostile packets."""
 
 import argparse
 
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.dma_engine.config import PRESETS
-from sim.cli import soak_pcie
+from sim.cli import soak_pcie, soak_rdma
 from sim.terminal import (
     Row,
     add_config,
@@ -50,10 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_seed(handover)
     add_json(handover)
     soak_pcie.configure(designs)
+    soak_rdma.configure(designs)
 
 
 def run(args: argparse.Namespace) -> int:
-    verbs = {"dma": _run_copies, "handover": _run_handover, "pcie": soak_pcie.run}
+    verbs = {"dma": _run_copies, "handover": _run_handover, "pcie": soak_pcie.run, "rdma": soak_rdma.run}
     return verbs[args.design](args)
 
 

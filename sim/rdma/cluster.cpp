@@ -50,6 +50,14 @@ API void cluster_destroy(Cluster* cluster) { delete cluster; }
 API Network* cluster_network(Cluster* cluster) { return &cluster->network(); }
 API uint64_t cluster_cycle(const Cluster* cluster) { return cluster->cycle; }
 
+// `observer` is of another library, which ends after the cluster.
+API int cluster_observe(Cluster* cluster, const Observer* observer) {
+    return guarded([&] {
+        cluster->observe(observer);
+        return 0;
+    });
+}
+
 // Memory. Storing or mapping creates pages of 64 KiB; the remaining bytes of a new page are `fill`.
 
 API int cluster_map(Cluster* cluster, uint32_t unit, uint64_t address, uint64_t count, uint32_t fill) {
@@ -161,6 +169,14 @@ API int cluster_flow(Cluster* cluster, uint32_t unit, const FlowParameters* give
         if (given->write)
             chosen.streams.memory.bytes.map(given->local, (given->slots - 1) * given->stride + given->size, 0);
         return static_cast<int>(chosen.traffic.add(options, given->keep_latencies != 0));
+    });
+}
+
+// A flow begins `count` operations from now on.
+API int cluster_extend(Cluster* cluster, uint32_t unit, uint32_t flow, uint64_t count) {
+    return guarded([&] {
+        (*cluster)[unit].traffic.extend(flow, count);
+        return 0;
     });
 }
 

@@ -23,6 +23,15 @@ public:
         }
     }
 
+    // Call the functions of `observer`, which remains valid, from the next cycle on.
+    void observe(const Observer* observer) {
+        observer_ = observer;
+        for (size_t number = 0; number < units_.size(); ++number) {
+            units_[number]->streams.observer = observer;
+            units_[number]->streams.unit = static_cast<uint32_t>(number);
+        }
+    }
+
     size_t size() const { return units_.size(); }
     Network& network() { return *network_; }
     Unit& operator[](size_t number) {
@@ -36,6 +45,7 @@ public:
         for (const uint64_t end = cycle + cycles; cycle < end;) {
             if (stop()) return true;
             network_->advance(cycle);
+            if (observer_) observer_->step(observer_->context, cycle);
             for (const auto& unit : units_) unit->tick(cycle);
             ++cycle;
         }
@@ -45,5 +55,6 @@ public:
 private:
     VerilatedContext context_;
     std::unique_ptr<Network> network_;
+    const Observer* observer_ = nullptr;
     std::vector<std::unique_ptr<Unit>> units_;
 };

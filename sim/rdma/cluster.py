@@ -37,7 +37,7 @@ __all__ = ["Cluster", "Flow", "FlowResult", "Library", "Memory", "MemoryCounts",
 _HERE = Path(__file__).parent
 _CPP = _HERE.parent / "cpp"
 _SOURCES = (*(_HERE / f"{name}.h" for name in ("cluster", "unit", "dma_traffic", "memory_streams", "register_bus",
-                                               "payload", "mac_port")), *HEADERS, _CPP / "axi_memory.h")
+                                               "payload", "mac_port", "observer")), *HEADERS, _CPP / "axi_memory.h")
 _SETTLE_LIMIT, _FRAME_LIMIT = 100_000, 1 << 15
 _NEVER = (1 << 64) - 1
 
@@ -159,6 +159,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cluster_destroy": (None, _Handle),
     "cluster_network": (_Handle, _Handle),
     "cluster_cycle": (_Count, _Handle),
+    "cluster_observe": (_Result, _Handle, _Handle),
     "cluster_map": (_Result, _Handle, _Number, _Address, _Count, _Number),
     "cluster_store": (_Result, _Handle, _Number, _Address, _Text, _Count),
     "cluster_load": (_Result, _Handle, _Number, _Address, _Handle, _Count),
@@ -169,6 +170,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cluster_send_other": (_Result, _Handle, _Number, _Text, _Count),
     "cluster_receive_other": (ctypes.c_int64, _Handle, _Number, _Handle, _Count),
     "cluster_flow": (_Result, _Handle, _Number, ctypes.POINTER(_Flow)),
+    "cluster_extend": (_Result, _Handle, _Number, _Number, _Count),
     "cluster_flow_result": (_Result, _Handle, _Number, _Number, _Numbers),
     "cluster_latencies": (ctypes.c_int64, _Handle, _Number, _Number, ctypes.POINTER(ctypes.POINTER(ctypes.c_uint32))),
     "cluster_interrupted": (_Count, _Handle, _Number),
@@ -237,7 +239,8 @@ class Cluster(Network):
             raise NetworkFailed(f"{self.units} units have 1 or {self.units} memories, not {len(memories)}.")
         self.config = library.config
         self._ids = 1 << library.config.id_width
-        functions = load(library.program.path, _FUNCTIONS)
+        self._path = library.program.path
+        functions = load(self._path, _FUNCTIONS)
         given = (_Memory * self.units)(*(_Memory(*astuple(memories[unit % len(memories)]))
                                          for unit in range(self.units)))
         self._handle = functions["cluster_create"](*network_arguments(lines, switch or Switch(), seed), self.units,
@@ -261,6 +264,24 @@ class Cluster(Network):
     def cycle(self) -> int:
         """The present cycle."""
         return self._cycle()
+
+    def observe(self, observer: object) -> None:
+        """Call the functions of ``observer``, a pointer to the ``Observer`` of another library, from now on."""
+        self._do("observe", observer)
+
+    @property
+    def handle(self) -> object:
+        """The cluster's handle, for functions of its library that another library calls."""
+        return self._handle
+
+    @property
+    def network(self) -> object:
+        """The same of its network."""
+        return self._network
+
+    def function(self, name: str) -> object:
+        """Pointer to a C function of the library, for another one."""
+        return ctypes.cast(ctypes.CDLL(str(self._path))[name], _Handle)
 
     def map(self, unit: int, address: int, count: int, fill: int = 0) -> None:
         """Make memory of ``unit`` where there is none."""
@@ -322,6 +343,10 @@ class Cluster(Network):
         given = _Flow(flow.write, flow.first_id, flow.ids, flow.depth, flow.keep_latencies, flow.local, flow.remote,
                       flow.size, stride, flow.slots, flow.count, flow.interval, flow.start)
         return int(self._do("flow", unit, ctypes.byref(given)))
+
+    def extend(self, unit: int, flow: int, count: int) -> None:
+        """Let a flow begin ``count`` operations from now on, whatever its count was; 0 ends it."""
+        self._do("extend", unit, flow, count)
 
     def result(self, unit: int, flow: int) -> FlowResult:
         """Progress of a flow."""

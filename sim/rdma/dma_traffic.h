@@ -35,6 +35,11 @@ public:
         return flows_.size() - 1;
     }
 
+    void extend(size_t number, uint64_t count) {
+        Flow& flow = flows_.at(number);
+        flow.options.count = flow.result.begun + count;
+    }
+
     const FlowResult& result(size_t number) const { return flows_.at(number).result; }
     const std::vector<uint32_t>& latencies(size_t number) const { return flows_.at(number).latencies; }
 

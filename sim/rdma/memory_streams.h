@@ -3,11 +3,14 @@
 #pragma once
 
 #include "axi_memory.h"
+#include "observer.h"
 #include "pins.h"
 
 class MemoryStreams {
 public:
     AxiMemory<kDataBytes> memory;
+    const Observer* observer = nullptr;
+    uint32_t unit = 0;  // its number, for the observer
 
     MemoryStreams(const Target& target, const MemoryOptions& options) : memory({target}, options, kIdBits) {}
 
@@ -38,26 +41,34 @@ public:
     void sample(Top& top, uint64_t cycle) {
         if (top.memory_writes___05Fvalid && memory.out.wready) {
             write_.load(top.memory_writes___05Fpayload);
-            if (write_.get(pins::memory_writes::k_first))
-                memory.address_written(cycle, static_cast<uint32_t>(write_.get(pins::memory_writes::k_id)),
-                                       write_.get(pins::memory_writes::k_addr),
+            if (write_.get(pins::memory_writes::k_first)) {
+                writing_ = write_.get(pins::memory_writes::k_addr);
+                memory.address_written(cycle, static_cast<uint32_t>(write_.get(pins::memory_writes::k_id)), writing_,
                                        static_cast<unsigned>(write_.get(pins::memory_writes::k_len)) + 1);
+                writing_ = writing_ / kDataBytes * kDataBytes;
+            }
             uint8_t data[kDataBytes], strobes[AxiMemory<kDataBytes>::kStrobeBytes];
             write_.get_bytes(pins::memory_writes::k_data, data);
             write_.get_bytes(pins::memory_writes::k_strb, strobes);
-            memory.beat_written(cycle, data, strobes, write_.get(pins::memory_writes::k_last));
+            const bool last = write_.get(pins::memory_writes::k_last);
+            if (observer && observer->write(observer->context, unit, cycle, writing_, data, strobes, last) && last)
+                memory.fail_write(1);
+            writing_ += kDataBytes;
+            memory.beat_written(cycle, data, strobes, last);
         }
         if (top.memory_reads___05Fvalid && memory.out.arready) {
             read_.load(top.memory_reads___05Fpayload);
-            memory.read_accepted(cycle, static_cast<uint32_t>(read_.get(pins::memory_reads::k_id)),
-                                 read_.get(pins::memory_reads::k_addr),
-                                 static_cast<unsigned>(read_.get(pins::memory_reads::k_len)) + 1);
+            const uint64_t address = read_.get(pins::memory_reads::k_addr);
+            const unsigned beats = static_cast<unsigned>(read_.get(pins::memory_reads::k_len)) + 1;
+            if (observer && observer->read(observer->context, unit, cycle, address, beats)) memory.fail_read(1);
+            memory.read_accepted(cycle, static_cast<uint32_t>(read_.get(pins::memory_reads::k_id)), address, beats);
         }
         if (memory.out.bvalid && top.memory_responses___05Fready) memory.response_taken([](const WriteBurst&) {});
         if (memory.out.rvalid && top.memory_beats___05Fready) memory.beat_taken();
     }
 
 private:
+    uint64_t writing_ = 0;  // address of the next beat
     Payload<pins::memory_writes::kBits> write_;
     Payload<pins::memory_reads::kBits> read_;
     Payload<pins::memory_responses::kBits> response_;

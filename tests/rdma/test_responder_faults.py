@@ -91,6 +91,22 @@ def test_error_of_a_record():
     run_bench(TINY, body, random.Random(1))
 
 
+@pytest.mark.parametrize("cycles", [20, 30])
+def test_a_record_in_flight_at_a_closing(cycles):
+    """It is written to the queue pair's own ring, or not at all: a closing has the fields of another connection."""
+    async def body(bench):
+        await _prepare(bench, ring=1, ring_base=RING, ring_bits=2)
+        bench.send(Request(0, Opcode.WRITE_ONLY_IMM, 0, b"payload", 1, VA, KEY, 7, 99))
+        await bench.run(cycles)
+        await bench.open(0, open=0, ring_base=0xDEAD_0000, qpn=0x123)
+        await bench.drain()
+        record = bench.memory.read(RING, 16)
+        assert record in (bytes(16), (99 | 7 << 32 | 0x100 << 64 | 1 << 127).to_bytes(16, "little"))
+        assert bench.memory.read(RING + 16, 48) == bytes(48)
+
+    run_bench(TINY, body, random.Random(1), Pace(write_latency=20))
+
+
 def test_error_of_a_read():
     """The packets before are sent, the NAK has the PSN of the one with the error, and no later one follows."""
     async def body(bench):

@@ -55,7 +55,8 @@ class RecordWriter(wiring.Component):
         m.submodules.rings = rings = RowTable(config, ring, depth=config.queue_pairs, swept=False)
         opens, read, write = self.connections.entry, rings.read[0], rings.write
         m.d.comb += [
-            write.en.eq(self.connections.valid), write.addr.eq(self.connections.qp),
+            # A closing has the fields of another connection, and records may be in flight.
+            write.en.eq(self.connections.valid & opens.open), write.addr.eq(self.connections.qp),
             write.data.base.eq(opens.ring_base[4:]), write.data.bits.eq(opens.ring_bits), write.data.qpn.eq(opens.qpn),
             read.addr.eq(entry.qp), read.en.eq(1),
         ]

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster around RoCEv2 units, with a stub in place of the unit: traffic, memory, frames, registers, checks."""
 
+import ctypes
 import random
 from dataclasses import replace
 from functools import cache
@@ -178,6 +179,60 @@ def test_a_failed_burst_fails_its_operation(write):
         flow = cluster.flow(0, Flow(write=write, local=0, remote=remote_memory(0), size=5000, count=4))
         assert cluster.run(100_000, until_done=True) is Reason.DONE
         assert (cluster.result(0, flow).done, cluster.result(0, flow).failed) == (4, 1)
+
+
+def test_more_operations_of_a_flow():
+    with _cluster(units=1) as cluster:
+        cluster.map(0, remote_memory(0), 64)
+        flow = cluster.flow(0, Flow(write=True, local=0, remote=remote_memory(0), size=8, count=4, slots=8))
+        for count, done in ((0, 4), (3, 7), (0, 7)):
+            if done > 4:
+                cluster.extend(0, flow, count)
+            assert cluster.run(100_000, until_done=True) is Reason.DONE
+            assert (cluster.result(0, flow).begun, cluster.result(0, flow).done) == (done, done)
+
+
+_STEP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
+_WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64,
+                          ctypes.POINTER(ctypes.c_uint8), ctypes.POINTER(ctypes.c_uint8), ctypes.c_uint32)
+_READ = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64,
+                         ctypes.c_uint32)
+
+
+class _Observer(ctypes.Structure):
+    _fields_ = [("context", ctypes.c_void_p), ("step", _STEP), ("write", _WRITE), ("read", _READ)]
+
+
+def test_an_observer_sees_accesses_and_lets_them_fail():
+    cycles, written, bursts, failing = [], {}, [], set()
+
+    def write(_, unit, cycle, address, data, strobes, last):
+        assert unit == 0 and cycle == cycles[-1] and address % TINY.beat_bytes == 0
+        written.update({address + lane: data[lane] for lane in range(TINY.beat_bytes) if strobes[0] >> lane & 1})
+        return last and "write" in failing
+
+    def read(_, unit, cycle, address, beats):
+        bursts.append((address, beats))
+        return unit == 0 and "read" in failing
+
+    observer = _Observer(None, _STEP(lambda _, cycle: cycles.append(cycle)), _WRITE(write), _READ(read))
+    data = random.Random(1).randbytes(100)
+    with _cluster(units=1) as cluster:
+        cluster.store(0, 0, data)
+        cluster.map(0, remote_memory(0), 200)
+        cluster.observe(ctypes.addressof(observer))
+        for kind, failed in (("none", 0), ("write", 0), ("write", 1), ("read", 1)):
+            flow = cluster.flow(0, Flow(write=kind != "read", local=0 if kind != "read" else 1 << 20,
+                                        remote=remote_memory(0, 3), size=100, count=1))
+            failing.update({kind} if failed else ())
+            assert cluster.run(10_000, until_done=True) is Reason.DONE
+            assert (cluster.result(0, flow).done, cluster.result(0, flow).failed) == (1, failed)
+        assert written == {remote_memory(0, 3) + at: byte for at, byte in enumerate(data)}
+        assert bursts == [(remote_memory(0, 3), 13)]
+        count = len(cycles)
+        cluster.observe(None)
+        cluster.run(10)
+        assert cycles == list(range(cycles[0], cycles[0] + count)) and len(cycles) == count
 
 
 def test_rules_are_checked():

@@ -27,7 +27,10 @@ __all__ = ["FLUSHING_ROWS", "RUNNING_ROWS", "SETTINGS_ROWS", "QueuePairStates"]
 RUNNING_ROWS, FLUSHING_ROWS, SETTINGS_ROWS = 2, 2, 3
 """Look-ups: of the sender and acknowledgements; posting and retirement; sender, acknowledgements and rates."""
 
-_WRITES, _STOPS = 4, 8
+_WRITES, _STOPS = 8, 32
+_COMING = 4
+"""More than the writes that follow a cycle in which no more are wanted."""
+
 _DRAIN = 16
 """Cycles in which what was in progress in any stage has been written."""
 
@@ -39,7 +42,7 @@ class QueuePairStates(wiring.Component):
     """A queue pair runs, or it flushes: all its packets fail, until it is opened again.
 
     A write of a connection first stops the queue pair, then, to open it, waits until all its packets have retired.
-    Writes are taken one after another; four can wait. Packets that are posted before an opening is complete fail.
+    Writes are taken one after another; up to eight wait. Packets that are posted before an opening is complete fail.
 
     Parameters
     ----------
@@ -49,6 +52,8 @@ class QueuePairStates(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     connections : ``In(ConnectionWrite)``, stop : ``In(StopSignature)``
+    writable : ``Out(1)``
+        Four more writes of connections can wait. Registered.
     failed : ``In(FaultSignature)``
         From acknowledgements.
     fault : ``Out(FaultSignature)``
@@ -70,7 +75,7 @@ class QueuePairStates(wiring.Component):
         flag = RowLookup(config, unsigned(1))
         super().__init__({
             "init": In(SweepSignature(config)),
-            "connections": In(ConnectionWrite(config)), "stop": In(StopSignature(config)),
+            "connections": In(ConnectionWrite(config)), "writable": Out(1), "stop": In(StopSignature(config)),
             "failed": In(FaultSignature(config)), "fault": Out(FaultSignature(config)),
             "running": In(flag).array(RUNNING_ROWS), "flushing": In(flag).array(FLUSHING_ROWS),
             "settings": In(RowLookup(config, settings_layout())).array(SETTINGS_ROWS),
@@ -106,6 +111,8 @@ class QueuePairStates(wiring.Component):
             stops.i.valid.eq(self.stop.valid), stops.i.payload.eq(self.stop.qp),
             self.posted.qp.eq(written.qp), self.retired.qp.eq(written.qp),
         ]
+
+        m.d.sync += self.writable.eq(writes.level <= _WRITES - _COMING - 1)
 
         # -- A connection is closed, has retired all packets, is opened while all stages hold.
         class State(IntEnum):

@@ -71,9 +71,11 @@ class RequesterTransport(wiring.Component):
     notified : ``In(MarkSignature)``
         A CNP.
     connections : ``In(ConnectionWrite)``
-        Four writes can wait; each takes about 40 cycles, and an opening waits for packets that have not retired.
+        Eight writes can wait; each takes about 40 cycles, and an opening waits for packets that have not retired.
+    writable : ``Out(1)``
+        Four more writes can wait. Registered.
     stop : ``In(StopSignature)``
-        Eight can wait while a queue pair is opened.
+        32 can wait while a queue pair is opened.
     fault : ``Out(FaultSignature)``
         Once for each opening.
     status : ``Out(RequesterStatus)``
@@ -87,7 +89,7 @@ class RequesterTransport(wiring.Component):
             "retire": Out(stream.Signature(retire_layout(config))),
             "received": In(stream.Signature(receive_layout(config))),
             "returned": Out(stream.Signature(returned_layout(config))),
-            "notified": In(MarkSignature(config)), "connections": In(ConnectionWrite(config)),
+            "notified": In(MarkSignature(config)), "connections": In(ConnectionWrite(config)), "writable": Out(1),
             "stop": In(StopSignature(config)), "fault": Out(FaultSignature(config)),
             "status": Out(RequesterStatus(config)), "counts": Out(RequesterCounts()),
         })
@@ -169,6 +171,7 @@ class RequesterTransport(wiring.Component):
         # -- Registers.
         wires.connect("self.notified", "rates.notified")
         wires.connect("self.connections", "states.connections")
+        wires.connect("states.writable", "self.writable")
         wires.connect("self.stop", "states.stop")
         wires.connect("acknowledgements.fault", "states.failed")
         wires.connect("states.fault", "self.fault")
