@@ -278,6 +278,29 @@ def test_selective_repeat_sends_only_what_is_lost():
     assert 103 in again and 109 in again and 104 not in again and len(again) < 8
 
 
+def test_selective_repeat_of_packets_whose_acknowledgement_is_lost():
+    """A READ fills the gap, and its response arrives, but not the acknowledgement of the WRITEs behind it."""
+    world, pair = _world(psn=100, timeout=4, selective=1)
+    take, lost = pair.peer.take, set()
+
+    def lose(packet):
+        if packet.psn == 100 and "request" not in lost:
+            lost.add("request")
+            return []
+        responses = take(packet)
+        if packet.psn == 100 and "acknowledgement" not in lost:
+            lost.add("acknowledgement")
+            return [response for response in responses if response.opcode != Opcode.ACKNOWLEDGE]
+        return responses
+
+    pair.peer.take = lose
+    world.post(3, read=True)
+    world.post(3, count=2)
+    world.drain(100_000)
+    assert len(lost) == 2 and pair.retired == 3
+    assert [psn for _, psn, again in pair.sends if again][:2] == [100, 101]
+
+
 def test_a_repeated_nak_leads_to_one_retransmission():
     world, pair = _world(psn=100, timeout=0)
     pair.peer.alive = False

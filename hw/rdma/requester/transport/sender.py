@@ -41,7 +41,8 @@ class Sender(wiring.Component):
 
     * A retransmission is requested, or packets that were to be retransmitted are acknowledged meanwhile: as soon as
       retirement has reached the oldest packet without acknowledgement, it is the next one to retransmit.
-    * Retransmission: packets that the peer has received beyond a gap are left out.
+    * Retransmission: packets that the peer has received beyond a gap are left out, except the oldest one, whose gap is
+      filled: its acknowledgement was lost.
     * Else a new packet, if the window and the limit of READs permit.
 
     Parameters
@@ -141,13 +142,14 @@ class Sender(wiring.Component):
         ]
         full, more, outstanding = Signal(), Signal(), Signal()
         step_qp, step_index, pointer = Signal.like(qp), Signal.like(index), Signal.like(index)
-        step_row, oldest, request = Signal.like(row), Signal(PSN_WIDTH), Signal()
+        step_row, oldest, request, at_oldest = Signal.like(row), Signal(PSN_WIDTH), Signal(), Signal()
         limited, selective = Signal(), Signal()
         m.d.sync += [
             full.eq(reads > read["settings"].max_reads), more.eq(follows != 1),
             outstanding.eq(row.next != progress.oldest), step_qp.eq(qp), step_index.eq(index),
             pointer.eq(Mux(retired.linked, retired.index, read["to_retire"].index)),
-            step_row.eq(row), oldest.eq(progress.oldest), request.eq(progress.request), limited.eq(read["limited"]),
+            step_row.eq(row), oldest.eq(progress.oldest), at_oldest.eq(offset == 0), request.eq(progress.request),
+            limited.eq(read["limited"]),
             selective.eq(read["settings"].selective),
         ]
 
@@ -158,7 +160,7 @@ class Sender(wiring.Component):
         if config.selective:
             m.d.comb += [
                 self.received.qp.eq(qp), self.received.psn.eq(row.position),
-                skip.eq(selective & self.received.found),
+                skip.eq(selective & self.received.found & ~at_oldest),
                 self.clear.valid.eq(fresh), self.clear.qp.eq(step_qp), self.clear.psn.eq(step_row.next),
             ]
         m.d.comb += new.eq(step_row)
