@@ -29,10 +29,14 @@ BLOCK = RegisterMap("block", [
 CONTROL, STATUS, EVENTS, COMMAND = (register.offset for register in BLOCK.registers)
 
 
+LIMIT = 10_000
+"""Cycles for a response."""
+
+
 async def write(ctx, bus, address, data, strobes=0b1111, *, aw_at=0, w_at=0, b_at=0):
     """Write, with each handshake offered from the given cycle on; return the response and its cycle."""
     cycle, aw_done, w_done = 0, False, False
-    while True:
+    while cycle < LIMIT:
         aw_valid, w_valid, ready = cycle >= aw_at and not aw_done, cycle >= w_at and not w_done, cycle >= b_at
         ctx.set(bus.awvalid, aw_valid)
         ctx.set(bus.awaddr, address if aw_valid else ~address)
@@ -49,12 +53,13 @@ async def write(ctx, bus, address, data, strobes=0b1111, *, aw_at=0, w_at=0, b_a
             ctx.set(bus.bready, 0)
             return bresp, cycle
         cycle += 1
+    raise AssertionError(f"No response to a write of {address:#x} in {LIMIT} cycles")
 
 
 async def read(ctx, bus, address, *, ar_at=0, r_at=0):
     """Read, with each handshake offered from the given cycle on; return data, response and its cycle."""
     cycle, ar_done = 0, False
-    while True:
+    while cycle < LIMIT:
         ar_valid, ready = cycle >= ar_at and not ar_done, cycle >= r_at
         ctx.set(bus.arvalid, ar_valid)
         ctx.set(bus.araddr, address if ar_valid else ~address)
@@ -67,6 +72,7 @@ async def read(ctx, bus, address, *, ar_at=0, r_at=0):
             ctx.set(bus.rready, 0)
             return rdata, rresp, cycle
         cycle += 1
+    raise AssertionError(f"No response to a read of {address:#x} in {LIMIT} cycles")
 
 
 def run(testbench, *others, watch=None):

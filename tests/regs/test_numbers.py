@@ -37,6 +37,7 @@ class Panel(NamedTuple):
     registers: object
     config: object
     legal: dict
+    levels: dict = {}       # inputs of the block other than 0
 
 
 def _dma(config):
@@ -79,7 +80,7 @@ def _rdma(config):
         "QP_COMMIT": {"qp": qps, "open": range(2)}, "QP_SELECT": {"qp": qps},
         "REGION_COMMIT": {"region": range(config.regions)}, "REMOTE_COMMIT": {"remote": range(config.remotes)},
         "RECORDS_COMMIT": {"qp": qps},
-    })
+    }, {"writable": 1})
 
 
 PANELS = {
@@ -109,6 +110,8 @@ def _run(panel, testbench):
             driven.append(tuple(values))
 
     async def bound(ctx):
+        for name, level in panel.levels.items():
+            ctx.set(getattr(block, name), level)
         await testbench(ctx, block.bus, block.irq, driven)
 
     simulator.add_testbench(bound)
