@@ -4,6 +4,7 @@
 Latency: reads 0 cycles, a write is seen in the next cycle.  Throughput: one write per cycle.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth import *
@@ -41,8 +42,8 @@ class Table(wiring.Component):
         Read ports; each costs a copy of the table.
     init : wiring.Signature or None
         Signature of the sweep; None if every row is written before it is read.
-    reset : int
-        Bits of a row after the sweep.
+    reset : int or function
+        Bits of a row after the sweep; or a function of the row's address, a Value, that returns them as a Value.
 
     Members
     -------
@@ -58,7 +59,7 @@ class Table(wiring.Component):
     """
 
     def __init__(self, shape: ShapeLike, *, depth: int, reads: int, init: wiring.Signature | None,
-                 reset: int = 0) -> None:
+                 reset: int | Callable[[Value], Value] = 0) -> None:
         self.shape = shape
         self.depth = depth
         self.reads = reads
@@ -82,7 +83,8 @@ class Table(wiring.Component):
                      write.data.eq(data_bits(self.write.data))]
         if self._swept:
             with m.If(self.init.active):
-                m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address), write.data.eq(self._reset)]
+                m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address), write.data.eq(
+                    self._reset(self.init.address) if callable(self._reset) else self._reset)]
         for port in self.read:
             read = rows.read_port(domain="comb")
             m.d.comb += [read.addr.eq(port.addr), data_bits(port.data).eq(read.data)]

@@ -27,8 +27,12 @@ def test_more_communicators_have_a_longer_sweep():
     assert len(SweepSignature(many).create().address) > len(SweepSignature(TINY).create().address)
 
 
-def test_sweep_writes_the_reset_value():
-    dut = Table(8, depth=4, reads=1, init=SweepSignature(TINY), reset=0xA5)
+@pytest.mark.parametrize("reset, expected", [
+    (0xA5, [0xA5] * 4),
+    (lambda address: (address + 1)[:3] << 4, [0x10, 0x20, 0x30, 0x40]),
+], ids=["constant", "function"])
+def test_sweep_writes_the_reset_value(reset, expected):
+    dut = Table(8, depth=4, reads=1, init=SweepSignature(TINY), reset=reset)
 
     async def bench(ctx):
         ctx.set(dut.write.en, 1)
@@ -43,9 +47,9 @@ def test_sweep_writes_the_reset_value():
             ctx.set(dut.init.address, row)
             await ctx.tick()
         ctx.set(dut.init.active, 0)
-        for row in range(4):
+        for row, value in enumerate(expected):
             ctx.set(dut.read[0].addr, row)
-            assert ctx.get(dut.read[0].data) == 0xA5
+            assert ctx.get(dut.read[0].data) == value
 
     sim = Simulator(dut)
     sim.add_clock(1e-6)
