@@ -60,8 +60,9 @@ class Responses(wiring.Component):
         m = Module()
         config = self.config
         fields = origin_fields(config)
-        # Block RAM has columns of 18 bits: with 1,024 tags, all fields but the targets fill two.
-        apart = {"target": fields.pop("target")} if config.tags > 512 else {}
+        # Block RAM has columns of 18 bits: with 1,024 tags, all fields but these fill two. The LUT RAM of ``begun`` has
+        # up to 7 bits.
+        apart = {name: fields.pop(name) for name in ("target", "epoch") if config.tags > 512}
         m.submodules.origins = origins = memory.Memory(
             shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[],
             attrs=NO_COLLISION | ram_of(config.tags))
@@ -85,9 +86,9 @@ class Responses(wiring.Component):
             begun.write.addr.eq(write.addr), begun.write.en.eq(write.en), begun.read[0].addr.eq(read.addr),
             begun.write.data.begun.eq(~before[1]),
         ]
-        if apart:
-            m.d.comb += begun.write.data.target.eq(self.launch.payload.segment.target)
-            m.d.sync += self.done.payload.target.eq(begun.read[0].data.target)
+        for name in apart:
+            m.d.comb += begun.write.data[name].eq(self.launch.payload.segment[name])
+            m.d.sync += self.done.payload[name].eq(begun.read[0].data[name])
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
