@@ -9,9 +9,10 @@ import pytest
 from fpga.area import FAMILIES, Area, measure
 from fpga.budgets import area_excess
 from hw.common.regions import RegionEntry
+from hw.dma_engine.completion.window_table import LUT_RAM_ENTRIES
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
-from hw.dma_engine.layouts import NativeLayout, segment_layout, write_beat_layout
+from hw.dma_engine.layouts import InfoLayout, NativeLayout, segment_layout, write_beat_layout
 from hw.errors import UserError
 from hw.stream.storage import LUT_RAM_DEPTH
 from sim.verilator.design import Design, verilog_of
@@ -21,9 +22,9 @@ pytestmark = pytest.mark.synth
 # Bits in one column of the widest, shallowest form of a block: rows, then bits in a row.
 WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
 
-# At the start of critical paths: LUT RAM up to 32 rows.
-FAST = ("front_end.queues.ring", "mover.responses.origins", "completion.retire.window_table.rows",
-        "completion.retire.window_table.extended_rows")
+# At the start of critical paths: LUT RAM up to this number of rows.
+FAST = {"front_end.queues.ring": LUT_RAM_DEPTH, "front_end.pool.free": LUT_RAM_DEPTH,
+        "mover.responses.origins": LUT_RAM_DEPTH, "completion.retire.window_table.rows": LUT_RAM_ENTRIES}
 
 RUNS = [
     pytest.param("tiny", "ecp5", id="tiny-ecp5"),
@@ -42,9 +43,10 @@ def _block_memories(config):
         "front_end.queues.ring": (config.queues * config.queue_depth, NativeLayout.size),
         "mover.buffer.beats": (config.buffer_beats, config.data_width + 1),
         "mover.sequencer.contexts": (config.tags, 64),
-        "mover.responses.origins": (config.tags, config.queue_bits + config.window_bits + 2),
-        "completion.retire.window_table.rows": (config.queues * config.window, 9),
-        "completion.retire.window_table.extended_rows": (config.extended * config.extended_window, 9),
+        "mover.responses.origins": (config.tags, config.queue_bits + config.index_width + 2),
+        "completion.retire.window_table.rows": (config.entries, 9),
+        "completion.retire.window_table.infos": (config.entries, InfoLayout.size + config.block_bits + 1),
+        "front_end.pool.free": (config.blocks, config.block_bits + 1),
     }
 
 
@@ -66,7 +68,7 @@ def _check_memories(config, family, memories):
     meant = _block_memories(config)
     for name, (rows, bits) in meant.items():
         made_of = memories[name]
-        if name in FAST and rows <= LUT_RAM_DEPTH:
+        if rows <= FAST.get(name, 0):
             assert not set(made_of) & set(blocks), f"{name} is made of {dict(made_of)}"
             continue
         assert set(made_of) <= set(blocks), f"{name} is made of {dict(made_of)}"

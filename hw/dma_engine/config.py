@@ -25,6 +25,8 @@ CONNECTION_WIDTH = 7
 BYTES_WIDTH = 48
 HISTOGRAM_BINS = 16
 MODERATION_WIDTH = 16
+BLOCK_ENTRIES = 2
+"""Window entries in a block: a queue that is idle keeps one block."""
 TARGETS = 4
 """Distinct memories behind ``m_axi``."""
 
@@ -44,9 +46,11 @@ class DmaConfig:
     queue_depth : int
         Words that a queue holds behind the one being scheduled; power of two, 4 to 256. As many as
         one tenant's GPU threads may post between two reads of SC.
+    entries : int
+        Window entries, which all queues share: segments between issue and retirement; power of two, at least twice
+        ``queues * window`` and at most 4096. Twice the tags, as segments that wait for an older one have none.
     window : int
-        Segments of one queue between issue and retirement; power of two, 4 to 128. At least the
-        round trip in cycles divided by the number of busy queues.
+        Entries that are guaranteed to each queue, in use or not; power of two, 4 to 128. Two less may be in flight.
     regions : int
         Entries of the region table; power of two, 4 to 256.
     pages : int
@@ -63,9 +67,6 @@ class DmaConfig:
     extended : int
         The number of *extended* queues, from queue 0: a descriptor ring or ARK words may drive them; power of two,
         2 to 16, at most ``queues``.
-    extended_window : int
-        Segments of one extended queue between issue and retirement; power of two, ``window`` to 1024. It lets a
-        single ring cover the memory's round trip.
     ring_depth : int
         Prefetched descriptors of one ring; power of two, 4 to 512. As many as are consumed in the latency of
         a read.
@@ -83,6 +84,7 @@ class DmaConfig:
     data_width: int
     queues: int
     queue_depth: int
+    entries: int
     window: int
     regions: int
     pages: int
@@ -90,7 +92,6 @@ class DmaConfig:
     buffer_beats: int
     segment_bytes: int
     extended: int
-    extended_window: int
     ring_depth: int
     connections: int
     doorbell_id_width: int = 4
@@ -113,7 +114,7 @@ class DmaConfig:
         ):
             need(name, low, high)
         need("extended", 2, min(16, self.queues))
-        need("extended_window", self.window, 1024)
+        need("entries", 2 * self.queues * self.window, 4096)
         low, high = 4 * self.beat_bytes, min(PAGE_BYTES, 128 * self.beat_bytes)
         if not is_power_of_two(self.segment_bytes, low, high):
             raise ValueError(f"Segment bytes must be a power of two from {low} to {high}, "
@@ -131,8 +132,7 @@ class DmaConfig:
     @property
     def sweep_rows(self) -> int:
         """Rows of the longest table that the sweep after reset clears."""
-        return max(self.queues * self.window, self.extended * self.extended_window, self.tags, self.buffer_beats,
-                   self.regions, self.pages, self.connections)
+        return max(self.entries, self.tags, self.buffer_beats, self.regions, self.pages, self.connections)
 
     @property
     def beat_bytes(self) -> int:
@@ -176,6 +176,37 @@ class DmaConfig:
         return (self.window - 1).bit_length()
 
     @property
+    def blocks(self) -> int:
+        """Blocks of :data:`BLOCK_ENTRIES` window entries, the unit in which queues take entries."""
+        return self.entries // BLOCK_ENTRIES
+
+    @property
+    def block_bits(self) -> int:
+        return (self.blocks - 1).bit_length()
+
+    @property
+    def longest_window(self) -> int:
+        """Most segments of one queue between issue and retirement, if its limit allows it."""
+        return self.entries // 2
+
+    @property
+    def limit_bits(self) -> int:
+        return (self.longest_window - 1).bit_length()
+
+    @property
+    def default_limit(self) -> int:
+        """Most segments in flight of a queue without a limit: the longest window, or all but a sixteenth of the tags if
+        that is at least a guaranteed part, which is then left to others.
+        """
+        left = self.tags // 16
+        return min(self.longest_window, self.tags - left) if left >= self.window else self.longest_window
+
+    @property
+    def flight_width(self) -> int:
+        """Bits that count a queue's segments in flight; also the width of the segments' numbers."""
+        return self.limit_bits + 1
+
+    @property
     def extended_bits(self) -> int:
         return (self.extended - 1).bit_length()
 
@@ -190,12 +221,12 @@ class DmaConfig:
 
     @property
     def entry_bits(self) -> int:
-        """Width of an entry's number in the longer of the two windows."""
-        return (self.extended_window - 1).bit_length()
+        """Width of a window entry's number: its block, and its place in the block."""
+        return (self.entries - 1).bit_length()
 
     @property
     def index_width(self) -> int:
-        """Width of a segment's index in its queue's window: the entry, and above it the generation bit."""
+        """Width of a segment's index: its window entry, and above it the generation bit."""
         return self.entry_bits + 1
 
     @property
@@ -229,13 +260,12 @@ class DmaConfig:
         return 12 + self.queue_bits
 
 
-TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
-                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8, connections=4,
+TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, entries=64, window=8, regions=16, pages=32, tags=16,
+                 buffer_beats=128, segment_bytes=256, extended=2, ring_depth=8, connections=4,
                  timing=DmaTimingOptions.all())
-BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
-                 buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64, connections=16)
-WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,
-                 buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512, ring_depth=128,
-                 connections=128)
+BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, entries=512, window=16, regions=64, pages=256, tags=128,
+                 buffer_beats=256, segment_bytes=1024, extended=4, ring_depth=64, connections=16)
+WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, entries=2048, window=16, regions=256, pages=1024, tags=1024,
+                 buffer_beats=1024, segment_bytes=4096, extended=4, ring_depth=128, connections=128)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -4,6 +4,7 @@
 Word -> Request -> Scheduled -> Segment -> Launch -> Done, in the order of the pipeline.
 """
 
+from amaranth import Cat
 from amaranth.lib import data, enum
 
 from hw.axi import Resp
@@ -17,12 +18,13 @@ from hw.common.sizes import (
     REGION_ID_WIDTH,
 )
 
-from .config import CONNECTION_WIDTH, LENGTH_WIDTH, REQUEST_LENGTH_WIDTH, SID_WIDTH, TARGETS
+from .config import BLOCK_ENTRIES, CONNECTION_WIDTH, LENGTH_WIDTH, REQUEST_LENGTH_WIDTH, SID_WIDTH, TARGETS
 from .queue_settings import QUEUE_SETTINGS
 from .words import ARK_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
     "EPOCH_WIDTH",
+    "PLACE_BITS",
     "STATUS_WIDTH",
     "ArkExtra",
     "ArkLayout",
@@ -38,6 +40,7 @@ __all__ = [
     "RingSettings",
     "address_layout",
     "arrival_layout",
+    "block_layout",
     "completion_write_layout",
     "done_layout",
     "event_layout",
@@ -53,6 +56,8 @@ __all__ = [
     "ring_word_layout",
     "scheduled_layout",
     "segment_layout",
+    "window_end_layout",
+    "window_index",
     "word_id_layout",
     "write_beat_layout",
     "write_response_layout",
@@ -62,6 +67,9 @@ STATUS_WIDTH = max(Status).bit_length()
 
 EPOCH_WIDTH = 2
 """Width of the number that distinguishes a queue's segments from those that a reset has abandoned."""
+
+PLACE_BITS = (BLOCK_ENTRIES - 1).bit_length()
+"""Low bits of a window entry's number: its place in its block."""
 
 NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
 ArkLayout = data.StructLayout(dict(ARK_FIELDS))
@@ -185,10 +193,27 @@ def request_layout(config):
     })
 
 
+def block_layout(config):
+    """A block of window entries, and the generation bit of its next use."""
+    return data.StructLayout({"number": config.block_bits, "generation": 1})
+
+
+def window_end_layout(config):
+    """One end of a queue's window: its next segment, or its oldest one. ``number`` counts the queue's segments; its low
+    bits are the segment's place in ``block``.
+    """
+    return data.StructLayout({"number": config.flight_width, "block": block_layout(config)})
+
+
+def window_index(end):
+    """Index of the segment at one end of a window."""
+    return Cat(end.number[:PLACE_BITS], end.block)
+
+
 def scheduled_layout(config):
-    """One segment of the request at the head of ``queue``."""
+    """One segment of the request at the head of ``queue``; ``next`` has the entry of the queue's next segment."""
     return data.StructLayout({
-        "queue": config.queue_bits, "index": config.index_width, "generation": 1,
+        "queue": config.queue_bits, "index": config.index_width, "next": block_layout(config), "generation": 1,
         "request": request_layout(config), "number": config.segment_count_width,
         "first": 1, "last": 1, "aborted": 1, "epoch": EPOCH_WIDTH, "phase": 1,
     })

@@ -164,8 +164,8 @@ QUEUE_SETTINGS = (
         register="QUEUE_CONFIG", lsb=24, width=(TARGETS - 1).bit_length(), scheduling=True,
         stages=("frontend/targets.py", "frontend/legalizer.py")),
     QueueSetting(
-        name="limit", doc="Maximum of segments in flight; 0 for the whole window.",
-        register="QUEUE_LIMIT", field="segments", width=lambda config: config.entry_bits, member="limit",
+        name="limit", doc="Maximum of segments in flight; 0 for the engine's default.",
+        register="QUEUE_LIMIT", field="segments", width=lambda config: config.limit_bits, member="limit",
         scheduling=True, stages=("frontend/scheduler.py",)),
     QueueSetting(
         name="priority", doc="Class; higher classes are scheduled first.",

@@ -94,10 +94,12 @@ class ReturnedSignature(wiring.Signature):
 
 
 class RetiredSignature(wiring.Signature):
-    """A queue's window advances past its oldest segment, whose number was ``index``."""
+    """A queue's window advances past its oldest segment, the queue's segment ``number``, which had the entry ``index``.
+    """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "index": Out(config.index_width)})
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "number": Out(config.flight_width),
+                          "index": Out(config.index_width)})
 
 
 class OutcomeSignature(wiring.Signature):

@@ -47,7 +47,7 @@ def preset_sizes(name: str, *, two_clocks: bool = False) -> tuple[DmaConfig, Pci
 
 def small_dma(data_width: int, *, two_clocks: bool = False) -> tuple[DmaConfig, PcieConfig]:
     """Sizes of an engine with small tables, and of its adapter."""
-    engine = replace(TINY, data_width=data_width, segment_bytes=512, window=16, tags=64, extended_window=32,
+    engine = replace(TINY, data_width=data_width, segment_bytes=512, entries=128, window=16, tags=64,
                      word_interval=WORD_INTERVAL)
     return engine, adapter_config(engine, tags=64, reorder_slots=8, vectors=8, two_clocks=two_clocks)
 

@@ -124,7 +124,7 @@ class FunctionalMachines:
 
     def __init__(self, count: int, pool_bytes: int = 1 << 20, *, seed: int = 1, delays: bool = True,
                  addressable: bool = True, queues: int = 4, queue_depth: int = 8, segment: int = 256) -> None:
-        self.config = replace(TINY, queues=queues, queue_depth=queue_depth)
+        self.config = replace(TINY, queues=queues, queue_depth=queue_depth, entries=2 * queues * TINY.window)
         self._random, self._delays, self._segment = random.Random(seed), delays, segment
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._time, self._number = 0.0, 0

@@ -140,7 +140,7 @@ def trigger_costs(config: EndpointConfig, *, queues: int = 1) -> SliceCosts:
     return SliceCosts(
         from_memory=True, tick_cycles=3, request_cycles=17, beat_cycles=1, notify_cycles=24, acknowledge_cycles=30,
         segment_bytes=config.dma.segment_bytes, in_flight=config.dma.tags, queues=queues,
-        window=config.dma.extended_window, buffer_bytes=config.dma.buffer_beats * config.beat_bytes, buffer_cycles=10,
+        window=config.dma.default_limit, buffer_bytes=config.dma.buffer_beats * config.beat_bytes, buffer_cycles=10,
         port_packets=config.ace.replay_beats // config.packet_beats,
         source="docs/endpoint.md, Performance: puts of the preset tiny; docs/triggers.md, Latency")
 

@@ -84,6 +84,55 @@ def test_epochs_are_not_used_twice(holder):
     _simulate(body)
 
 
+@pytest.mark.parametrize("before, during", [(0, 0), (1, 0), (3, 0), (0, 2), (2, 1), (2, 4), (0, 6)])
+@pytest.mark.parametrize("segments", [1, 3, 6])
+def test_segments_end_one_after_the_other(segments, before, during):
+    """Each segment ends after the one before has retired; some retire by themselves between the scan and the end."""
+    most, before = 1 << TINY.flight_width, min(before, segments)
+
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        oldest = most - 2
+
+        async def cycle(retires, queue=QUEUE):
+            nonlocal oldest
+            ctx.set(dut.retired.valid, retires)
+            ctx.set(dut.retired.queue, queue)
+            ctx.set(dut.retired.number, oldest % most)
+            oldest += retires and queue == QUEUE
+            if retires and queue == QUEUE:
+                assert not ctx.get(dut.ends.valid)
+            await ctx.tick()
+            ctx.set(dut.retired.valid, 0)
+
+        ctx.set(dut.window.head, oldest)
+        ctx.set(dut.window.tail, (oldest + segments) % most)
+        ctx.set(dut.window.queue, QUEUE)
+        ctx.set(dut.window.valid, 1)
+        for number in range(3):         # the first one in the cycle of the scan
+            await cycle(number < before)
+            ctx.set(dut.window.valid, 0)
+        await bench.pulse(dut.request)
+        for number in range(before, segments):
+            assert ctx.get(dut.abandon.busy)
+            if number < before + during:        # it had ended before
+                await cycle(True)
+                continue
+            # Retirements of other queues do not matter.
+            for _ in range(number):
+                assert ctx.get(dut.ends.valid)
+                await cycle(True, QUEUE + 1)
+            assert ctx.get(dut.ends.valid) and ctx.get(dut.ends.payload.queue) == QUEUE
+            await bench.pulse(dut.ends.ready)
+            for _ in range(3):
+                assert not ctx.get(dut.ends.valid)
+                await cycle(True, QUEUE + 1)
+            await cycle(True)
+        assert not ctx.get(dut.abandon.busy) and not ctx.get(dut.ends.valid)
+
+    _simulate(body)
+
+
 def test_notices_inside():
     """A queue with notices inside is never abandoned, even after repeated requests."""
     async def body(bench):

@@ -18,7 +18,12 @@ from tests.dma_engine.bench import Bench, session_seed
 from tests.dma_engine.jobs import pairs
 from tests.dma_engine.victim import INVALID
 
-CONFIG = replace(TINY, queues=8)
+
+def _sizes(queues):
+    return replace(TINY, queues=queues, entries=2 * queues * TINY.window)
+
+
+CONFIG = _sizes(8)
 
 
 async def _sweep(ctx, log):
@@ -132,7 +137,7 @@ def test_a_queue_that_fails_all_the_time(queues, gap):
                 assert pops <= queues
             assert [entry for entry in found if entry[0]] == [(queue, 2, round_) for queue in failing]
             assert pops == queues and ctx.get(log.lost) >= round_
-    _run(testbench, replace(TINY, queues=queues))
+    _run(testbench, _sizes(queues))
 
 
 @pytest.mark.rtl

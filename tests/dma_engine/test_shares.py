@@ -39,6 +39,7 @@ def test_cost_of_segments(config, seed):
         ctx.set(dut.queue_heads.ready, 1)
         ctx.set(dut.queue_heads.more, 1)
         ctx.set(dut.shares.candidates, 1)
+        ctx.set(dut.pool.valid, 1)
         expected, begun = [], False
         for _ in range(3000):
             if not begun:

@@ -22,6 +22,7 @@ from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.frontend.settings import SettingsLookupSignature
 from hw.dma_engine.instruments.counters import MovedSignature
 from hw.dma_engine.layouts import (
+    PLACE_BITS,
     STATUS_WIDTH,
     EndFlags,
     InfoLayout,
@@ -51,14 +52,14 @@ class HeadLookupSignature(wiring.Signature):
     """The scheduler looks up a queue's oldest segment that has not retired; combinational."""
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width)})
+        super().__init__({"queue": Out(config.queue_bits), "head": In(config.flight_width)})
 
 
 class RetirementLookupSignature(wiring.Signature):
     """Software and the scanner look up a queue's oldest segment and its completion word; combinational."""
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width),
+        super().__init__({"queue": Out(config.queue_bits), "head": In(config.flight_width),
                           "word": In(CompletionLayout)})
 
 
@@ -74,7 +75,8 @@ class Retire(wiring.Component):
     init : ``In(SweepSignature)``
     done : ``In(DoneSignature)``
     rejected, abandoned : ``In(stream.Signature(done_layout))``
-        Taken when there is no ``done``; ``abandoned`` when there is none of the others.
+        Taken when there is no ``done``; ``abandoned`` when there is none of the others. The latter ends the queue's
+        oldest segment, whatever its ``index``.
     epoch : ``Out(EpochLookupSignature)``
         Ends of segments of an older epoch are dropped: those segments have been ended before.
     ops : ``In(stream.Signature(op_layout))``
@@ -117,11 +119,14 @@ class Retire(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, queues, init = self.config, self.config.queues, SweepSignature(self.config)
-        m.submodules.heads = heads = Table(config.index_width, depth=queues, reads=4, init=init)
+        m.submodules.heads = heads = Table(config.flight_width, depth=queues, reads=3, init=init)
+        m.submodules.indices = indices = Table(             # of the heads
+            config.index_width, depth=queues, reads=2, init=init,
+            reset=lambda address: Cat(C(0, PLACE_BITS), address[:config.queue_bits]))
         m.submodules.verdicts = verdicts = Table(
             data.StructLayout({"status": STATUS_WIDTH, "failed": 1}), depth=queues, reads=1, init=init)
         m.submodules.words = words = Table(CompletionLayout, depth=queues, reads=2, init=init)
-        for table in (heads, verdicts, words):
+        for table in (heads, indices, verdicts, words):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [
             heads.read[1].addr.eq(self.head.queue), self.head.head.eq(heads.read[1].data),
@@ -137,9 +142,12 @@ class Retire(wiring.Component):
 
         # -- A segment ends: mark its entry.
         done, marked = Signal(done_layout(config)), Signal()
+        index, oldest = Signal(config.index_width), Signal(config.index_width)
         m.d.comb += [
             done.eq(Mux(self.done.valid, self.done.payload,
                         Mux(self.rejected.valid, self.rejected.payload, self.abandoned.payload))),
+            indices.read[1].addr.eq(done.queue), oldest.eq(indices.read[1].data),
+            index.eq(Mux(self.done.valid | self.rejected.valid, done.index, oldest)),
             self.epoch.queue.eq(done.queue),
             marked.eq((self.done.valid | self.rejected.valid | self.abandoned.valid)
                       & (done.epoch == self.epoch.epoch)),
@@ -150,20 +158,20 @@ class Retire(wiring.Component):
             self.returned.target.eq(done.target), self.returned.phase.eq(done.phase),
             self.moved.valid.eq(self.done.valid & marked), self.moved.queue.eq(self.done.payload.queue),
             self.moved.size.eq(self.done.payload.size), self.moved.ok.eq(self.done.payload.status == Status.OK),
-            window_table.mark.valid.eq(marked), window_table.mark.done.eq(done),
+            window_table.mark.valid.eq(marked), window_table.mark.done.eq(done), window_table.mark.done.index.eq(index),
         ]
         wiring.connect(m, wiring.flipped(self.scheduled), window_table.scheduled)
 
-        # -- Queues that may not retire now: those that hold, and extended ones while notices stall.
+        # -- Queues that may retire now: not those that hold, nor extended ones while notices stall. A queue that resets
+        # sends no notices.
         open_ = Signal(queues)
-        m.d.comb += open_.eq((~self.held | self.queues.resetting)
-                             & ~Mux(self.notice.crowded, Const((1 << config.extended) - 1, queues), 0))
+        m.d.comb += open_.eq(self.queues.resetting | ~(
+            self.held | Mux(self.notice.crowded, Const((1 << config.extended) - 1, queues), 0)))
 
         # -- The segment is its queue's oldest and stage 2 is free in the next cycle: bypass stages 0 and 1.
         direct = Signal()
         m.d.comb += [
-            heads.read[3].addr.eq(done.queue),
-            direct.eq(marked & (heads.read[3].data == done.index) & ~one_valid & ~one_op
+            direct.eq(marked & (oldest == index) & ~one_valid & ~one_op
                       & ~self.ablation.every_word & ~tries.bit_select(done.queue, 1)
                       & ~two_onehot.bit_select(done.queue, 1) & open_.bit_select(done.queue, 1)),
         ]
@@ -185,7 +193,8 @@ class Retire(wiring.Component):
         # -- Stage 1: read the entry, or retry later.
         put_off = Signal()
         op_kind, op_status = Signal(OpKind), Signal(STATUS_WIDTH)
-        one_head = Signal(config.index_width)
+        one_head, one_index = Signal(config.flight_width), Signal(config.index_width)
+        looked_up = Signal(config.queue_bits)   # the queue in stage 1, or that of a segment that may bypass it
         m.d.sync += [
             one_valid.eq(pick | again), one_again.eq(again), one_op.eq(is_op & self.ops.ready),
             one_queue.eq(Mux(is_op, self.ops.payload.queue, Mux(again, one_queue, choice.grant))),
@@ -194,24 +203,26 @@ class Retire(wiring.Component):
         ]
         m.d.comb += [
             put_off.eq(one_valid & self.ablation.every_word & self.pending.bit_select(one_queue, 1)),
-            heads.read[0].addr.eq(one_queue),
+            looked_up.eq(Mux(one_valid | one_op, one_queue, done.queue)),
+            heads.read[0].addr.eq(looked_up), indices.read[0].addr.eq(looked_up),
             one_head.eq(Mux(one_again, heads.write.data, heads.read[0].data)),
-            window_table.lookup.queue.eq(Mux(one_valid, one_queue, done.queue)),
-            window_table.lookup.index.eq(Mux(one_valid, one_head, done.index)),
+            one_index.eq(Mux(one_again, indices.write.data, indices.read[0].data)),
+            window_table.lookup.index.eq(one_index),
         ]
 
         # -- Stage 2: does the head move, does a request end, does the queue hold?
         two_valid, two_op, two_queue = Signal(), Signal(), Signal(config.queue_bits)
-        two_head, two_entry = Signal(config.index_width), Signal(WindowEntry)
+        two_head, two_index = Signal.like(one_head), Signal.like(one_index)
+        two_entry = Signal(WindowEntry)
         two_direct, later = Signal(), Signal()
         two_kind, two_status = Signal(OpKind), Signal(STATUS_WIDTH)
         m.d.sync += [
             two_valid.eq((one_valid & continues & ~put_off) | direct), later.eq(put_off), two_op.eq(one_op),
             two_direct.eq(direct),
             # Independent of ``direct``, which is late-arriving.
-            two_queue.eq(Mux(one_valid | one_op, one_queue, done.queue)),
+            two_queue.eq(looked_up),
             two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
-            two_head.eq(Mux(one_valid, one_head, heads.read[3].data)),
+            two_head.eq(one_head), two_index.eq(one_index),
             two_entry.last.eq(done.last), two_entry.end.eq(done.end), two_entry.status.eq(done.status),
             two_entry.failed.eq(done.status != Status.OK),
             two_kind.eq(op_kind), two_status.eq(op_status),
@@ -232,11 +243,15 @@ class Retire(wiring.Component):
             ends.eq(hit & entry.last),
             fails.eq(ends & (verdicts.read[0].data.failed | entry.failed)),
             holds.eq(fails & ~self.settings.settings.skip_errors & ~resetting),
-            heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
+            heads.write.addr.eq(two_queue), heads.write.en.eq(hit),
+            heads.write.data.eq(two_head + 1),
+            indices.write.addr.eq(two_queue), indices.write.en.eq(hit),
+            indices.write.data.eq(Cat(heads.write.data[:PLACE_BITS], window_table.lookup.next)),
             verdicts.write.addr.eq(two_queue), verdicts.write.data.status.eq(Mux(ends | two_op, 0, verdict)),
             verdicts.write.data.failed.eq(~(ends | two_op) & (verdicts.read[0].data.failed | entry.failed)),
             verdicts.write.en.eq(hit | (two_op & (two_kind == OpKind.RESET))),
-            self.retired.valid.eq(hit), self.retired.queue.eq(two_queue), self.retired.index.eq(two_head),
+            self.retired.valid.eq(hit), self.retired.queue.eq(two_queue), self.retired.number.eq(two_head),
+            self.retired.index.eq(two_index),
         ]
         timeout = two_op & (two_kind == OpKind.EVENT) & (two_status == Status.TIMEOUT)
         release = two_op & (two_kind != OpKind.EVENT)

@@ -4,23 +4,24 @@
 Scheduler, Responses, ReadIssue -> WindowTable -> Retire.  Latency: 1 cycle from ``index`` to ``entry``; look-ups
 that follow a mark see it.  Throughput: one segment in, one mark and one look-up per cycle.
 
-Each queue uses the entries of its window in turn; a mark carries its generation bit, so that entries need no clearing.
-Extended queues have longer windows, and an entry also holds the data that completing its request needs.
+Queues take entries from a pool; a mark carries the generation bit of the entry's use, so that entries need no clearing.
+An entry also holds the data that completing a request of an extended queue needs, and names the queue's next entry.
 """
 
 from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
-from hw.common.table import ram_of
 from hw.dma_engine.config import DmaConfig
-from hw.dma_engine.layouts import STATUS_WIDTH, EndFlags, InfoLayout, done_layout
+from hw.dma_engine.layouts import STATUS_WIDTH, EndFlags, InfoLayout, block_layout, done_layout
 from hw.dma_engine.strobes import ScheduledSignature
 from hw.dma_engine.words import Status
 
 __all__ = ["MarkSignature", "WindowEntry", "WindowLookupSignature", "WindowTable"]
+
+LUT_RAM_ENTRIES = 64
+"""Most entries in LUT RAM: it has the depth of one LUT6 memory cell, and block RAM is slow on an ECP5."""
 
 WindowEntry = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "status": STATUS_WIDTH})
 
@@ -37,20 +38,22 @@ class WindowLookupSignature(wiring.Signature):
 
     Members
     -------
-    queue, index : ``Out``
+    index : ``Out``
     marked : ``In(1)``, entry : ``In(WindowEntry)``
         Whether and how its segment has ended.
     info : ``In(InfoLayout)``
         Information about the entry's request; only for extended queues.
+    next : ``In(block_layout)``
+        The block of the queue's next segment.
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"queue": Out(config.queue_bits), "index": Out(config.index_width),
-                          "marked": In(1), "entry": In(WindowEntry), "info": In(InfoLayout)})
+        super().__init__({"index": Out(config.index_width), "marked": In(1), "entry": In(WindowEntry),
+                          "info": In(InfoLayout), "next": In(block_layout(config))})
 
 
 class WindowTable(wiring.Component):
-    """The windows of all queues.
+    """The entries of all queues' windows.
 
     Parameters
     ----------
@@ -81,50 +84,38 @@ class WindowTable(wiring.Component):
         row = data.StructLayout({
             "generation": 1, "last": 1, "failed": 1,
             "what": data.UnionLayout({"end": EndFlags, "status": STATUS_WIDTH})})
-        kinds = {False: (config.window_bits, config.queue_bits), True: (config.entry_bits, config.extended_bits)}
-
-        found, generations = {}, {}
-        for extended, (bits, queue_bits) in kinds.items():
-            name = "extended_rows" if extended else "rows"
-            m.submodules[name] = rows = memory.Memory(
-                shape=row, depth=1 << (bits + queue_bits), init=[], attrs=ram_of(1 << (bits + queue_bits)))
-            write, read = rows.write_port(), rows.read_port()
-            with m.If(self.init.active):
-                m.d.comb += [write.addr.eq(self.init.address), write.en.eq(1)]
-            with m.Else():
-                m.d.comb += [
-                    write.addr.eq(Cat(done.index[:bits], done.queue[:queue_bits])),
-                    write.en.eq(self.mark.valid & (is_extended(config, done.queue) == extended)),
-                    write.data.generation.eq(~done.index[bits]),
-                    write.data.last.eq(done.last), write.data.failed.eq(done.status != Status.OK),
-                    write.data.what.eq(Mux(done.status != Status.OK, done.status, done.end.as_value())),
-                ]
-            m.d.comb += read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits]))
-            found[extended], generations[extended] = read.data, lookup.index[bits]
-
-        lookup_extended, generation = Signal(), Signal()
-        m.d.sync += [
-            lookup_extended.eq(is_extended(config, lookup.queue)),
-            generation.eq(Mux(is_extended(config, lookup.queue), generations[True], generations[False])),
-        ]
-        entry = Signal(row)
+        entry, generation = lookup.index[:config.entry_bits], lookup.index[config.entry_bits]
+        m.submodules.rows = rows = memory.Memory(
+            shape=row, depth=config.entries, init=[],
+            attrs={"ram_style": "distributed" if config.entries <= LUT_RAM_ENTRIES else "block"})
+        write, read = rows.write_port(), rows.read_port()
+        with m.If(self.init.active):
+            m.d.comb += [write.addr.eq(self.init.address), write.en.eq(1)]
+        with m.Else():
+            m.d.comb += [
+                write.addr.eq(done.index), write.en.eq(self.mark.valid),
+                write.data.generation.eq(~done.index[config.entry_bits]),
+                write.data.last.eq(done.last), write.data.failed.eq(done.status != Status.OK),
+                write.data.what.eq(Mux(done.status != Status.OK, done.status, done.end.as_value())),
+            ]
+        expected, found = Signal(), read.data
+        m.d.sync += expected.eq(generation)
         m.d.comb += [
-            entry.eq(Mux(lookup_extended, found[True], found[False])),
-            lookup.entry.last.eq(entry.last), lookup.entry.failed.eq(entry.failed),
-            lookup.entry.status.eq(Mux(entry.failed, entry.what.status, Status.OK)),
-            lookup.entry.end.eq(Mux(entry.failed, 0, entry.what.end)),
-            lookup.marked.eq(entry.generation != generation),
+            read.addr.eq(entry),
+            lookup.entry.last.eq(found.last), lookup.entry.failed.eq(found.failed),
+            lookup.entry.status.eq(Mux(found.failed, found.what.status, Status.OK)),
+            lookup.entry.end.eq(Mux(found.failed, 0, found.what.end)),
+            lookup.marked.eq(found.generation != expected),
         ]
 
-        bits, queue_bits = kinds[True]
         m.submodules.infos = infos = memory.Memory(
-            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
+            shape=data.StructLayout({"info": InfoLayout, "next": block_layout(config)}), depth=config.entries, init=[],
+            attrs={"ram_style": "block"})
         write, read = infos.write_port(), infos.read_port()
         m.d.comb += [
-            write.addr.eq(Cat(segment.index[:bits], segment.queue[:queue_bits])),
-            write.data.length.eq(segment.request.length), write.data.note.eq(segment.request.note),
-            write.en.eq(self.scheduled.valid & is_extended(config, segment.queue)),
-            read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits])),
-            lookup.info.eq(read.data),
+            write.addr.eq(segment.index), write.en.eq(self.scheduled.valid),
+            write.data.info.length.eq(segment.request.length), write.data.info.note.eq(segment.request.note),
+            write.data.next.eq(segment.next),
+            read.addr.eq(entry), lookup.info.eq(read.data.info), lookup.next.eq(read.data.next),
         ]
         return m

@@ -153,7 +153,7 @@ class ControlPlane(wiring.Component):
         wires.broadcast("self.occupancy", "panel.occupancy", "control.occupancy")
         wires.broadcast("self.held", "panel.held", "control.held")
         wires.connect("self.pending", "control.pending")
-        wires.connect("self.retired", "control.retired")
+        wires.broadcast("self.retired", "control.retired", "epochs.retired")
         wires.connect("control.clear", "self.clear")
         wires.connect("control.flush", "self.flush")
         wires.connect("control.clears", "operations.clears")

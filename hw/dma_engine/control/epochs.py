@@ -2,8 +2,8 @@
 """Epochs: which segments still count after a reset abandoned outstanding responses.
 
 QueueControl -> Epochs -> Scheduler, CompletionWriter, Notices, Aligner, Retire.  Segments and words carry their queue's
-epoch. To abandon a queue is to increment its epoch and to end each entry of its window in place of the memory, one per
-cycle. A later response with an older epoch only frees its tag.
+epoch. To abandon a queue is to increment its epoch and to end each of its segments in place of the memory, the oldest
+first, each when the one before has retired. A later response with an older epoch only frees its tag.
 """
 
 from amaranth import *
@@ -16,7 +16,7 @@ from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.frontend.segment_credit import SEGMENT_CREDITS
 from hw.dma_engine.layouts import EPOCH_WIDTH, done_layout
 from hw.dma_engine.mover.port_drain import DrainSignature
-from hw.dma_engine.strobes import ReturnedSignature, ScheduledSignature
+from hw.dma_engine.strobes import RetiredSignature, ReturnedSignature, ScheduledSignature
 
 __all__ = [
     "LOOKUP_PORTS",
@@ -80,11 +80,11 @@ class WordStatusSignature(wiring.Signature):
 
 
 class WindowSignature(wiring.Signature):
-    """The scanner shows both ends of a queue's window: its oldest segment, and the number of its next one."""
+    """The scanner shows both ends of a queue's window: the numbers of its oldest segment and of its next one."""
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "head": Out(config.index_width),
-                          "tail": Out(config.index_width)})
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "head": Out(config.flight_width),
+                          "tail": Out(config.flight_width)})
 
 
 def outstanding_bits(config):
@@ -107,7 +107,7 @@ class Epochs(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     lookups : array of :data:`LOOKUP_PORTS` ``In(EpochLookupSignature)``
-    scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
+    scheduled : ``In(ScheduledSignature)``, retired : ``In(RetiredSignature)``, returned : ``In(ReturnedSignature)``
     window : ``In(WindowSignature)``
     request : ``In(1)``
         Abandon the queue last scanned; ignored while another one is being abandoned.
@@ -117,7 +117,7 @@ class Epochs(wiring.Component):
         What a queue has outstanding, or in stages that can no longer discard it.
     abandon : ``Out(AbandonSignature)``
     ends : ``Out(stream.Signature(done_layout))``
-        Ends of the abandoned segments.
+        Ends of the oldest segment of the abandoned queue; ``index`` is not set.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -126,7 +126,7 @@ class Epochs(wiring.Component):
             "init": In(SweepSignature(config)),
             "lookups": In(EpochLookupSignature(config)).array(LOOKUP_PORTS),
             "scheduled": In(ScheduledSignature(config)), "returned": In(ReturnedSignature(config)),
-            "window": In(WindowSignature(config)),
+            "retired": In(RetiredSignature(config)), "window": In(WindowSignature(config)),
             "request": In(1), "inside": In(config.extended), "words": In(WordStatusSignature()),
             "drain": Out(DrainSignature()), "abandon": Out(AbandonSignature(config)),
             "ends": Out(stream.Signature(done_layout(config))),
@@ -150,8 +150,8 @@ class Epochs(wiring.Component):
 
         # -- The queue last scanned.
         window, abandon = self.window, self.abandon
-        queue, entry, tail = Signal(config.queue_bits), Signal.like(window.head), Signal.like(window.tail)
-        outstanding, walking, clean = Signal(), Signal(), Signal()
+        queue, tail, some = Signal(config.queue_bits), Signal.like(self.window.tail), Signal()
+        outstanding, started, walking, clean = Signal(), Signal(), Signal(), Signal()
         spent = Signal()                # every epoch of it is in use; as ``abandon`` comes three cycles after the scan
         now = rows.read[LOOKUP_PORTS].data
         m.d.comb += [
@@ -167,18 +167,35 @@ class Epochs(wiring.Component):
         ]
         hold = Cat(self.inside, C(0, config.queues)).bit_select(queue, 1)
         m.d.sync += spent.eq(now.used.all() | hold)
-        with m.If(window.valid & ~abandon.busy):
-            m.d.sync += [queue.eq(window.queue), entry.eq(window.head), tail.eq(window.tail),
+        retires, last, taken = Signal(), Signal(), Signal()
+        m.d.comb += [
+            taken.eq(window.valid & ~abandon.busy),
+            # A segment that retires now is still in ``window``.
+            retires.eq(self.retired.valid & (self.retired.queue == Mux(taken, window.queue, queue))),
+            # One less than the tail.
+            last.eq((self.retired.number - Mux(taken, window.tail, tail))[:config.flight_width].all()),
+        ]
+        with m.If(retires & last):
+            m.d.sync += some.eq(0)
+        with m.Elif(taken):
+            m.d.sync += some.eq(window.head != window.tail)
+        with m.If(taken):
+            m.d.sync += [queue.eq(window.queue), tail.eq(window.tail),
                          outstanding.eq(sent.read[1].data != back.read[1].data)]
 
-        # -- Its window, entry by entry.
+        # -- Its segments, one after the other.
+        waits = Signal()                # the oldest one was ended and has not retired
         m.d.comb += [
-            self.ends.valid.eq(walking),
-            self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(entry),
-            self.ends.payload.epoch.eq(now.epoch),
+            self.ends.valid.eq(walking & ~waits & ~retires),
+            self.ends.payload.queue.eq(queue), self.ends.payload.epoch.eq(now.epoch),
+            walking.eq(started & some),
         ]
         with m.If(abandon.valid):
-            m.d.sync += walking.eq(entry != tail)
-        with m.Elif(walking & self.ends.ready):
-            m.d.sync += [entry.eq(entry + 1), walking.eq((entry + 1)[:len(entry)] != tail)]
+            m.d.sync += started.eq(1)
+        with m.Elif(~walking):
+            m.d.sync += started.eq(0)
+        with m.If(retires | ~walking):
+            m.d.sync += waits.eq(0)
+        with m.Elif(self.ends.ready):
+            m.d.sync += waits.eq(1)
         return m

@@ -34,7 +34,7 @@ class InspectSignature(wiring.Signature):
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"queue": Out(config.queue_bits), "valid": In(1), "in_flight": In(config.index_width),
+        super().__init__({"queue": Out(config.queue_bits), "valid": In(1), "in_flight": In(config.flight_width),
                           "word": In(CompletionLayout)})
 
 

@@ -48,6 +48,7 @@ from .segment_credit import SegmentCredit
 from .settings import QueueSettingsTable, SettingsLookupSignature
 from .shares import Shares
 from .targets import TargetLimits
+from .window_pool import WindowPool
 
 __all__ = ["FrontEnd", "FrontEndActivitySignature"]
 
@@ -127,9 +128,9 @@ class FrontEnd(wiring.Component):
                   arrivals=Arrivals(config), queues=QueueStore(config), shares=Shares(config),
                   scheduler=Scheduler(config), credit=SegmentCredit(config), regions=RegionTable(config),
                   pages=PageTable(config), settings=QueueSettingsTable(config),
-                  legalizer=Legalizer(config), targets=TargetLimits(config))
+                  legalizer=Legalizer(config), targets=TargetLimits(config), pool=WindowPool(config))
         wires.broadcast("self.init", "doorbell.init", "ark_words.init", "queues.init", "scheduler.init", "shares.init",
-                        "regions.init", "pages.init", "settings.init")
+                        "pool.init", "regions.init", "pages.init", "settings.init")
         wires.broadcast("self.configure", "ark_words.configure", "scheduler.configure", "shares.configure",
                         "targets.configure", "settings.configure")
         wires.broadcast("self.queues", "queues.queues", "scheduler.queues")
@@ -161,7 +162,8 @@ class FrontEnd(wiring.Component):
         wires.connect("targets.blocked", "scheduler.blocked")
         wires.connect("self.held", "scheduler.held")
         wires.connect("self.flush", "scheduler.flush")
-        wires.connect("self.retired", "scheduler.retired")
+        wires.connect("scheduler.pool", "pool.scheduler")
+        wires.broadcast("self.retired", "scheduler.retired", "pool.retired")
         wires.connect("legalizer.abort", "scheduler.abort")
         wires.connect("scheduler.head", "self.head")
         wires.connect("scheduler.epoch", "self.epoch")

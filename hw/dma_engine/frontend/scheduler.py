@@ -11,15 +11,14 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.carry_save import carry_save
-from hw.common.doorbell import is_extended
 from hw.common.regions import RegionLookupSignature
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.completion.retire import HeadLookupSignature
-from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.config import BLOCK_ENTRIES, DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
 from hw.dma_engine.control.epochs import EpochLookupSignature
-from hw.dma_engine.layouts import Check
+from hw.dma_engine.layouts import PLACE_BITS, Check, block_layout, window_end_layout, window_index
 from hw.dma_engine.strobes import QueueStrobeSignature, RetiredSignature, ScheduledSignature
 from hw.stream import RoundRobin
 
@@ -27,6 +26,7 @@ from .legalizer import AbortSignature
 from .queues import HeadPortSignature
 from .segment_credit import SegmentCreditSignature
 from .shares import SharesPortSignature
+from .window_pool import WindowPoolSignature
 
 __all__ = ["Scheduler", "TailLookupSignature"]
 
@@ -35,15 +35,15 @@ class TailLookupSignature(wiring.Signature):
     """Software and the scanner look up the number of a queue's next segment; combinational."""
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"queue": Out(config.queue_bits), "tail": In(config.index_width)})
+        super().__init__({"queue": Out(config.queue_bits), "tail": In(config.flight_width)})
 
 
 class Scheduler(wiring.Component):
     """Pick a queue per cycle, give its next segment a number and an entry of the queue's window.
 
-    A pick is dropped if the queue's window is full, if its limit of segments in flight is reached, or if its fence is
-    closed; the queue then stalls until one of its segments retires. A pick of a queue with an empty head entry lets its
-    next word move up.
+    A pick is dropped if the queue may not take another block of window entries, if its limit of segments in flight is
+    reached, or if its fence is closed; the queue then stalls until one of its segments retires. A pick of a queue with
+    an empty head entry lets its next word move up.
 
     Parameters
     ----------
@@ -61,6 +61,8 @@ class Scheduler(wiring.Component):
     configure : ``In(QueueWriteSignature)``
         If a queue has more segments in flight than its new limit, one segment is issued for every two that retire,
         until the limit is met.
+    pool : ``Out(WindowPoolSignature)``
+        Window entries.
     credit : ``Out(SegmentCreditSignature)``, dropped : ``Out(QueueStrobeSignature)``
         One more segment may enter the pipeline; a pick was dropped.
     consumed : ``Out(QueueStrobeSignature)``
@@ -84,6 +86,7 @@ class Scheduler(wiring.Component):
             "shares": Out(SharesPortSignature(config)),
             "queues": In(QueueStatesSignature(config)), "held": In(config.queues), "blocked": In(config.queues),
             "configure": In(QueueWriteSignature(config)),
+            "pool": Out(WindowPoolSignature(config)),
             "credit": Out(SegmentCreditSignature()), "dropped": Out(QueueStrobeSignature(config)),
             "consumed": Out(QueueStrobeSignature(config)),
             "head": Out(HeadLookupSignature(config)), "epoch": Out(EpochLookupSignature(config)),
@@ -95,16 +98,20 @@ class Scheduler(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, queues = self.config, self.config.queues
-        init = SweepSignature(config)
+        init, guaranteed = SweepSignature(config), self.config.window // BLOCK_ENTRIES
 
-        m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
+        m.submodules.tails = tails = Table(config.flight_width, depth=queues, reads=3, init=init)
+        m.submodules.blocks = blocks = Table(
+            block_layout(config), depth=queues, reads=1, init=init, reset=lambda address: address[:config.queue_bits])
         # The number of segments after the next one; unused if that is its request's first.
         count = config.segment_count_width
         m.submodules.remaining = remaining = Table(
             data.StructLayout({"behind": count, "last": 1}), depth=queues, reads=1, init=init)
-        # The difference between a queue's window and its limit of segments in flight.
-        m.submodules.reserves = reserves = Table(config.entry_bits, depth=queues, reads=1, init=init)
-        for table in (tails, remaining, reserves):
+        # The difference between the longest window and a queue's limit of segments in flight.
+        default = config.longest_window - config.default_limit
+        m.submodules.reserves = reserves = Table(
+            config.limit_bits, depth=queues, reads=1, init=init, reset=default)
+        for table in (tails, blocks, remaining, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         flushing, drop = Signal(), Signal()     # in the cycle after a flush; a pick returns its credit
         m.d.comb += [tails.read[1].addr.eq(self.lookup.queue), self.lookup.tail.eq(tails.read[1].data)]
@@ -159,7 +166,10 @@ class Scheduler(wiring.Component):
         request, number, behind = queue_heads.request, Signal(count), Signal(count)
         first, last, aborted = Signal(), Signal(), Signal()
         present, go, fenced = Signal(), Signal(), Signal()
-        tail, fill = Signal(config.index_width), Signal(config.index_width)
+        end, tail, fill = Signal(window_end_layout(config)), Signal(config.flight_width), Signal(config.flight_width)
+        # The segment has the last entry of its block. May the queue take another one, and is that its guaranteed part?
+        leaves, extends, entitled = Signal(), Signal(), Signal()
+        held = Signal(config.flight_width - PLACE_BITS)
         # Segments in flight at the limit, or beyond it after it was reduced; registered, as the sum is late-arriving.
         closed, beyond = Signal(queues), Signal(queues)
         last_entry, over = Signal(), Signal()
@@ -167,32 +177,52 @@ class Scheduler(wiring.Component):
         partial, carries = carry_save(tail, ~self.head.head, reserves.read[0].data)
         m.d.comb += [
             reserves.write.en.eq(self.configure.valid), reserves.write.addr.eq(self.configure.queue),
-            reserves.write.data.eq(Mux(is_extended(config, self.configure.queue), -self.configure.limit, Mux(
-                (self.configure.limit >> config.window_bits).any(), 0, (-self.configure.limit)[:config.window_bits]))),
+            reserves.write.data.eq(-self.configure.limit | Mux(self.configure.limit.any(), 0, default)),
             reserves.read[0].addr.eq(queue),
             fill.eq(partial + (carries | 1)),
-            over.eq(Mux(is_extended(config, queue), fill[config.entry_bits], fill[config.window_bits])),
-            last_entry.eq(over | Mux(is_extended(config, queue), fill[:config.entry_bits].all(),
-                                     fill[:config.window_bits].all())),
+            over.eq(fill[config.limit_bits]),
+            last_entry.eq(over | fill[:config.limit_bits].all()),
             queue_heads.queue.eq(queue),
             self.head.queue.eq(queue), self.epoch.queue.eq(queue),
             tails.read[0].addr.eq(queue),
-            tail.eq(tails.read[0].data),
+            blocks.read[0].addr.eq(queue),
+            end.number.eq(tails.read[0].data), end.block.eq(blocks.read[0].data), tail.eq(end.number),
+            leaves.eq(tail[:PLACE_BITS].all()),
+            held.eq(tail[PLACE_BITS:] - self.head.head[PLACE_BITS:]),   # blocks besides that of the segment
+            entitled.eq(held < guaranteed - 1),
+            extends.eq(self.pool.valid & (self.pool.spare | entitled)),
             remaining.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
             behind.eq(Mux(first, request.last_segment, remaining.read[0].data.behind)),
             number.eq(request.last_segment - behind),
             fenced.eq(request.fence & first & (tail != self.head.head)),
             present.eq(picked & (queue_heads.ready & allowed).bit_select(queue, 1)),
-            go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
+            go.eq(present & ~closed.bit_select(queue, 1) & ~fenced & (~leaves | extends)),
+            self.pool.take.eq(go & leaves),
             drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
             last.eq(Mux(first, request.single | (request.check != Check.OK), remaining.read[0].data.last) | aborted),
             queue_heads.consume.eq(go & last),
             shares.leaving.eq(Mux(queue_heads.consume, onehot & ~queue_heads.more, 0)),
-            tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
+            tails.write.addr.eq(queue), tails.write.en.eq(go),
+            tails.write.data.eq(tail + 1),
+            blocks.write.addr.eq(queue), blocks.write.en.eq(go),
+            blocks.write.data.eq(Mux(leaves, self.pool.block, end.block)),
             remaining.write.addr.eq(queue), remaining.write.en.eq(go),
             remaining.write.data.behind.eq(behind - 1), remaining.write.data.last.eq(behind == 1),
+        ]
+
+        # -- Blocks taken beyond the guaranteed part, and returned. A queue that does both at once keeps their number.
+        retired, other, behind_retired = self.retired, Signal(), Signal(config.flight_width - PLACE_BITS)
+        m.d.comb += [
+            tails.read[2].addr.eq(retired.queue),
+            behind_retired.eq(tails.read[2].data[PLACE_BITS:] - retired.number[PLACE_BITS:]),
+            other.eq(retired.queue != queue),
+        ]
+        leaves_window = retired.valid & retired.number[:PLACE_BITS].all()
+        m.d.sync += [
+            self.pool.borrows.eq(self.pool.take & ~entitled & (other | ~leaves_window)),
+            self.pool.returns.eq(leaves_window & (behind_retired >= guaranteed) & (other | ~self.pool.take)),
         ]
 
         # The output register.
@@ -200,7 +230,8 @@ class Scheduler(wiring.Component):
         m.d.sync += [
             self.scheduled.valid.eq(go),
             segment.queue.eq(queue),
-            segment.index.eq(tail),
+            segment.index.eq(window_index(end)),
+            segment.next.eq(blocks.write.data),
             segment.generation.eq(generations.bit_select(queue, 1)),
             segment.request.eq(request),
             segment.number.eq(number),
@@ -236,7 +267,8 @@ class Scheduler(wiring.Component):
                 m.d.sync += [closed[index].eq(beyond[index]), beyond[index].eq(0)]
             with m.If(retires):
                 m.d.sync += stalled[index].eq(0)
-            with m.Elif(present & ~go & here):
+            # A queue that is entitled to a block may have nothing in flight; it tries again until the pool offers one.
+            with m.Elif(present & ~go & here & ~(leaves & entitled & ~self.pool.valid)):
                 m.d.sync += stalled[index].eq(1)
             with m.If((queue_heads.consume & here) | flushed):
                 m.d.sync += [started[index].eq(0), generations[index].eq(~generations[index]), aborting[index].eq(0)]

@@ -80,7 +80,7 @@ class LatencyHistogram(wiring.Component):
     def _measure(self, m, items):
         config, init, queues = self.config, SweepSignature(self.config), self.config.queues
         # Exceeds the number of requests of one queue between acceptance and completion.
-        number = (config.queue_depth + config.extended_window + config.window + 2).bit_length()
+        number = (config.queue_depth + config.longest_window + 2).bit_length()
         # A sample is running where the ``turn`` bits of the two sides differ.
         side = data.StructLayout({"number": number, "turn": 1})
         m.submodules.posts = posts = Table(side, depth=queues, reads=2, init=init)

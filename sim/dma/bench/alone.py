@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share of the bus of one queue that is alone, a plain one and an extended one.
 
-A queue has as many segments between issue and retirement as its window holds: no more than a window of them per round
-trip of the memory, 2L and some cycles of the engine's.
+A queue alone may have ``default_limit`` segments between issue and retirement: no more than these per round trip
+of the memory, 2L and some cycles of the engine's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Itera
 def _point(bench: Bench, kind: str, size: int, latency: int) -> Row:
     """One queue that is kept full of native words."""
     config = bench.config
-    window = config.window if kind == "plain" else config.extended_window
-    flow = replace(bench.full(size, latency, 1, window=window), first=config.extended if kind == "plain" else 0)
+    window = config.default_limit
+    flow = replace(bench.full(size, latency, 1), first=config.extended if kind == "plain" else 0)
     # Requests come and go in bursts of a window: many of them, that it does not matter where they are cut.
     measured = bench.run([flow], latency, warmup=bench.steady(latency), window=max(12_000, 80 * latency))["window"]
     return {"queue": kind, "window": window, "size": size, "latency": latency, "bus_share": bench.share(measured),

@@ -34,7 +34,7 @@ def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Itera
 
 
 def _point(bench: Bench, count: int, words: int, records: int, latency: int) -> Row:
-    depth = 2 * bench.config.extended_window + bench.config.ring_depth * words
+    depth = 2 * bench.config.longest_window + bench.config.ring_depth * words
     flow = Flow(size=SIZE, count=count, ring=words, records=records, depth=depth, burst=BELL * words)
     result = bench.run([flow], latency, warmup=bench.steady(latency), window=12000)
     window = result["window"]

@@ -61,10 +61,10 @@ class Bench:
     def flow(self, size: int, **options: Any) -> Flow:
         return Flow(size=size, source_shift=self.shifts[0], destination_shift=self.shifts[1], **options)
 
-    def full(self, size: int, latency: int, count: int, window: int | None = None) -> Flow:
-        """Requests enough that no queue runs empty, neither in the engine nor in flight; its window may differ."""
+    def full(self, size: int, latency: int, count: int) -> Flow:
+        """Requests enough that no queue runs empty, neither in the engine nor in flight."""
         config = self.config
-        window = window or config.window
+        window = min(config.default_limit, max(config.window, config.entries // count))
         waiting = 2 if size >= 8192 else min(config.queue_depth, 32)
         in_flight = 2 + -(-window * config.segment_bytes // size)
         unseen = -(-(6 * latency + 2000) * config.beat_bytes // size)

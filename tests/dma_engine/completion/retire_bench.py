@@ -25,6 +25,7 @@ from hw.dma_engine.layouts import (
 )
 from hw.dma_engine.words import QueueMode, Status
 from tests.dma_engine.frontend.sizes import SMALL
+from tests.dma_engine.windows import Windows
 from tests.harness.cell import CellBench
 from tests.harness.fields import Fields
 
@@ -60,6 +61,7 @@ class Segment:
 
     queue: int
     number: int = 0
+    index: int = 0
     status: Status = Status.OK
     last: bool = True
     flags: dict = field(default_factory=dict)
@@ -76,7 +78,6 @@ class Segment:
 class Queue:
     """One queue: its segments, its completion word and its state, by the contract."""
 
-    window: int
     oldest: int = 0
     tail: int = 0
     segments: dict = field(default_factory=dict)
@@ -128,9 +129,10 @@ class Bench(CellBench):
         self.clear()
 
     def clear(self):
-        self.queues = [Queue(self.config.extended_window if queue < EXTENDED else self.config.window)
-                       for queue in range(QUEUES)]
-        self.rejects, self.abandons = deque(), deque()
+        self.queues = [Queue() for _ in range(QUEUES)]
+        self.windows = Windows(self.config, self.rng)
+        self.rejects = deque()
+        self.abandoned, self.waits = None, False        # a queue; its oldest segment was ended and has not retired
         self.flying = []                        # segments that have not ended, and those of earlier epochs
         self.ops = deque([None, None])          # accepted, not yet in stage 2
         self.three, self.three_word = {}, None
@@ -149,29 +151,28 @@ class Bench(CellBench):
         """Give a segment its number, and return the strobe's payload."""
         queue = self.queues[segment.queue]
         segment.number, segment.epoch, segment.scheduled = queue.tail, queue.epoch, self.cycle
+        segment.index, following = self.windows.schedule(segment.queue)
         segment.fields = {"size": self.rng.getrandbits(self.config.segment_bits), "target": self.rng.randrange(4),
                           "phase": self.rng.randrange(2)}
         segment.info = self.rng.getrandbits(INFO.width)
         queue.segments[segment.number] = segment
         queue.tail += 1
         self.flying.append(segment)
-        return {"queue": segment.queue, "index": self.index(segment.number), "epoch": segment.epoch % EPOCHS,
-                "last": segment.last, "request.length": INFO.unpack(segment.info, "length"),
-                "request.note": INFO.unpack(segment.info, "note")}
-
-    def index(self, number):
-        return number % (1 << self.config.index_width)
+        return {"queue": segment.queue, "index": segment.index, "epoch": segment.epoch % EPOCHS, "last": segment.last,
+                "request.length": INFO.unpack(segment.info, "length"),
+                "request.note": INFO.unpack(segment.info, "note")} | following
 
     def payload(self, segment):
         """How a segment ends."""
-        return DONE.pack({"queue": segment.queue, "index": self.index(segment.number), "last": segment.last,
+        return DONE.pack({"queue": segment.queue, "index": segment.index, "last": segment.last,
                           "status": segment.status, "epoch": segment.epoch % EPOCHS} | segment.fields
                          | {f"end.{name}": value for name, value in segment.flags.items()})
 
     async def step(self, schedule=None, done=None, reject=None, op=None, offer=True):
         """One cycle: a segment that is scheduled, one that ends, one that is offered as rejected, and an operation.
 
-        ``op`` is its kind, queue and status. A rejected or abandoned segment is offered until it is taken.
+        ``op`` is its kind, queue and status. A rejected segment is offered until it is taken. The segments of an
+        abandoned queue end one after the other, each when the one before has retired.
         """
         dut, rng, queues = self.dut, self.rng, self.queues
         self.set(dut.scheduled.valid, schedule is not None)
@@ -180,10 +181,16 @@ class Bench(CellBench):
         if reject is not None:
             self.rejects.append(reject)
         rejecting = bool(self.rejects)
-        abandoning = bool(self.abandons) and offer
+        abandon = None
+        if self.abandoned is not None and offer and not self.waits and not (
+                self.ctx.get(dut.retired.valid) and self.ctx.get(dut.retired.queue) == self.abandoned):
+            queue = queues[self.abandoned]
+            abandon = Segment(self.abandoned, queue.oldest, rng.getrandbits(self.config.index_width), last=False,
+                              epoch=queue.epoch)
+        abandoning = abandon is not None
         for stream, valid, value in ((dut.done, done is not None, done and self.payload(done)),
                                      (dut.rejected, rejecting, rejecting and self.payload(self.rejects[0])),
-                                     (dut.abandoned, abandoning, abandoning and self.payload(self.abandons[0]))):
+                                     (dut.abandoned, abandoning, abandoning and self.payload(abandon))):
             self.set(stream.valid, valid)
             self.set(stream.payload.as_value(), value if valid else rng.getrandbits(DONE.width))
         self.set(dut.ops.valid, op is not None)
@@ -197,7 +204,7 @@ class Bench(CellBench):
         for queue, epoch in zip(queues, self.around.epochs, strict=True):
             self.set(epoch, queue.epoch % EPOCHS)
 
-        taken = self.streams(done, rejecting, abandoning)
+        taken = self.streams(done, rejecting, abandon)
         assert self.ctx.get(dut.ops.ready)
         self.lookups()
         self.last_stage()
@@ -216,14 +223,18 @@ class Bench(CellBench):
             queues[queue].held, queues[queue].counts = held, counts
         if self.retired is not None:
             queues[self.retired].oldest += 1
+            self.waits &= self.retired != self.abandoned
+        if self.abandoned is not None and queues[self.abandoned].oldest == queues[self.abandoned].tail:
+            self.abandoned = None
         self.cycle += 1
 
-    def streams(self, done, rejecting, abandoning):
+    def streams(self, done, rejecting, abandon):
         """Check the strobes of the segment that ends in this cycle, and return it."""
         dut, get = self.dut, self.ctx.get
         assert get(dut.rejected.ready) == (done is None)
         assert get(dut.abandoned.ready) == (done is None and not rejecting)
-        segment = (done or (self.rejects.popleft() if rejecting else self.abandons.popleft() if abandoning else None))
+        segment = done or (self.rejects.popleft() if rejecting else abandon)
+        self.waits |= segment is not None and segment is abandon
         returned = done is not None or rejecting
         assert get(dut.returned.valid) == returned
         if returned:
@@ -250,7 +261,7 @@ class Bench(CellBench):
         for lookup in (dut.lookup, dut.head):
             queue = self.rng.randrange(QUEUES)
             self.set(lookup.queue, queue)
-            assert get(lookup.head) == self.index(queues[queue].oldest)
+            assert get(lookup.head) == self.windows.number(queues[queue].oldest)
             if lookup is dut.lookup:
                 assert get(lookup.word.as_value()) == packed(queues[queue].word), f"word of queue {queue}"
         assert get(dut.held) == sum(queue.held << index for index, queue in enumerate(queues))
@@ -289,9 +300,10 @@ class Bench(CellBench):
             self.retired = index = get(dut.retired.queue)
             self.retirements.append((self.cycle, index))
             queue = self.queues[index]
-            assert get(dut.retired.index) == self.index(queue.oldest), f"queue {index} retires out of order"
             segment = queue.segments.pop(queue.oldest, None)
             assert segment is not None and segment.ended is not None, f"queue {index} retires what has not ended"
+            assert get(dut.retired.index) == segment.index, f"queue {index} retires out of order"
+            self.windows.retire(segment.index)
             self.may_retire(index, queue)
             self.seen["retired"] += 1
             if segment.status != Status.OK and not segment.aborted and (
@@ -308,7 +320,8 @@ class Bench(CellBench):
     def may_retire(self, index, queue):
         if queue.held and not queue.resetting:
             assert self.cycle - queue.timeout <= 2, f"queue {index} retires while it holds"
-        assert index >= EXTENDED or not all(self.was[0]), f"queue {index} retires while notices are crowded"
+        crowded = all(self.was[0]) and index < EXTENDED and not queue.resetting
+        assert not crowded, f"queue {index} retires while notices are crowded"
         # A word is pending from two cycles after the retirement that publishes it.
         unwritten = self.strict > 3 and self.cycle - queue.published <= 2
         assert not (self.was[1] >> index & 1 or unwritten), f"queue {index} retires while its word is pending"
@@ -369,7 +382,7 @@ class Bench(CellBench):
         for index, queue in enumerate(self.queues):
             segment = queue.segments.get(queue.oldest) if index != self.retired else None
             free = (segment is not None and segment.ended is not None and segment.ended < self.cycle
-                    and (not queue.held or queue.resetting) and not (self.crowded and index < EXTENDED)
+                    and (queue.resetting or not (queue.held or (self.crowded and index < EXTENDED)))
                     and not (self.every_word and self.pending >> index & 1))
             # An operation takes the turn of a queue, and no more than that.
             queue.waited = queue.waited + (op is None) if free else 0

@@ -74,23 +74,20 @@ class Traffic(Bench):
         return segments
 
     def abandon(self, index):
-        """Start a new epoch of a queue that resets, and end each entry of its window; one queue at a time."""
+        """Start a new epoch of a queue that resets, and end each of its segments; one queue at a time."""
         queue = self.queues[index]
         oldest = min((segment.epoch for segment in (*self.flying, *self.rejects) if segment.queue == index),
                      default=queue.epoch)
-        if self.abandons or queue.epoch + 1 - oldest >= EPOCHS:
+        if self.abandoned is not None or queue.epoch + 1 - oldest >= EPOCHS:
             return
         queue.epoch += 1
-        first = max(0, queue.tail - queue.window, queue.oldest - self.rng.randrange(3))
-        self.abandons.extend(Segment(index, number, last=False, epoch=queue.epoch)
-                             for number in range(first, queue.tail))
+        self.abandoned, self.waits = index if queue.oldest < queue.tail else None, False
         self.seen["abandoned"] += 1
 
     def operation(self):
         """A random operation, in general an event or a CLEAR; a queue that has drained completes its reset."""
         for index, queue in enumerate(self.queues):
-            pending = {entry.queue for entry in self.abandons}
-            if queue.resetting and not queue.reset and queue.oldest == queue.tail and index not in pending:
+            if queue.resetting and not queue.reset and queue.oldest == queue.tail and index != self.abandoned:
                 queue.reset = True
                 return OpKind.RESET, index, 0
         rng, held = self.rng, [index for index, queue in enumerate(self.queues) if queue.held and not queue.resetting]
@@ -130,7 +127,7 @@ class Traffic(Bench):
             drive = {"offer": rng.random() < 0.8}
             index = rng.randrange(QUEUES)
             queue = self.queues[index]
-            if rng.random() < mood.schedule and not queue.resetting and queue.tail - queue.oldest < queue.window:
+            if rng.random() < mood.schedule and not queue.resetting and self.windows.may_schedule(index):
                 if not queue.plan:
                     queue.plan.extend(self.request(index))
                 drive["schedule"] = queue.plan.popleft()
@@ -161,7 +158,7 @@ class Traffic(Bench):
                 op = self.operation()
                 drive["op"] = op if op[0] is OpKind.RESET else None
             await self.step(**drive)
-            if not (self.rejects or self.abandons or any(
+            if not (self.rejects or self.abandoned is not None or any(
                     queue.held or queue.resetting or queue.segments for queue in self.queues)):
                 break
         for index, queue in enumerate(self.queues):
@@ -188,7 +185,12 @@ class Traffic(Bench):
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
     around = Around(config)
-    return run_bench(around, lambda ctx: Traffic(ctx, around, rng), body)
+
+    async def after_reset(bench):
+        await bench.reset()
+        await body(bench)
+
+    return run_bench(around, lambda ctx: Traffic(ctx, around, rng), after_reset)
 
 
 async def end_all(bench, segments, *, shuffled=False, op=None):
@@ -235,7 +237,7 @@ def test_order():
     """
     async def body(bench):
         for queue in (*range(QUEUES), *range(QUEUES)):
-            oldest, *others = segments = [Segment(queue) for _ in range(bench.queues[queue].window)]
+            oldest, *others = segments = [Segment(queue) for _ in range(2 * SMALL.window)]
             for segment in segments:
                 await bench.step(schedule=segment)
             bench.rng.shuffle(others)
@@ -305,7 +307,7 @@ def test_many_requests(config):
             if done is not None:
                 bench.flying.remove(done)
             await bench.step(schedule=segment, done=done)
-            assert len(bench.queues[0].segments) <= config.extended_window
+            assert len(bench.queues[0].segments) <= 3 + 4
 
     assert run(config, random.Random("many"), body)["completes"] == 260
 

@@ -2,8 +2,8 @@
 """The window table alone, against a dictionary of the segments that have ended.
 
 The model numbers the segments of a queue from 0 without wrapping.  An entry is marked for a number exactly if a segment
-of that number has ended.  The bench looks up the segments of one window from the oldest one on, and the next user of
-the oldest entry once that is marked.
+of that number has ended.  The bench looks up the segments of one window from the oldest one on, and the entry of the
+next segment, which a queue always holds.
 """
 
 import random
@@ -12,17 +12,18 @@ from itertools import product
 import pytest
 
 from hw.dma_engine.completion.window_table import WindowTable
-from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.config import BLOCK_ENTRIES, DmaConfig
 from hw.dma_engine.layouts import InfoLayout, done_layout, scheduled_layout
 from hw.dma_engine.words import Status
 from tests.dma_engine.frontend.sizes import SIZES, SMALL
+from tests.dma_engine.windows import Windows
 from tests.harness.cell import CellBench, run_bench
 from tests.harness.fields import Fields
 
 CONFIGS = pytest.mark.parametrize("config", [
-    SMALL, DmaConfig(**SIZES | {"queues": 8, "extended": 4, "extended_window": 16, "buffer_beats": 128}),
-    DmaConfig(**SIZES | {"extended_window": 4}), DmaConfig(**SIZES | {"extended": 4}),
-], ids=["small", "longer sweep", "equal windows", "all extended"])
+    SMALL, DmaConfig(**SIZES | {"queues": 8, "entries": 64, "extended": 4, "buffer_beats": 128}),
+    DmaConfig(**SIZES | {"entries": 128}), DmaConfig(**SIZES | {"extended": 4}),
+], ids=["small", "longer sweep", "many entries", "all extended"])
 ENDS = [{"end.sc": sc, "end.rc": rc, "end.irq": irq} for sc, rc, irq in product((0, 1), repeat=3)]
 LENGTH_BITS = InfoLayout["length"].width
 
@@ -33,17 +34,22 @@ class Bench(CellBench):
     def __init__(self, ctx, dut, rng):
         super().__init__(ctx, rng)
         self.dut, self.config = dut, dut.config
-        self.windows = [self.config.extended_window if queue < self.config.extended else self.config.window
-                        for queue in range(self.config.queues)]
         self.done, self.segment = Fields(done_layout(self.config)), Fields(scheduled_layout(self.config))
         self.clear()
 
     def clear(self):
         self.oldest, self.tails = [0] * self.config.queues, [0] * self.config.queues
+        self.windows = Windows(self.config, self.rng)
+        self.indices, self.nexts = {}, {}
         self.ended, self.infos, self.due = {}, {}, None
 
-    def index(self, number):
-        return number % (1 << self.config.index_width)
+    def index(self, queue, number):
+        """Index of a segment in flight or of the next one."""
+        return self.windows.next_index(queue) if number == self.tails[queue] else self.indices[queue, number]
+
+    def retire(self, queue):
+        self.windows.retire(self.indices[queue, self.oldest[queue]])
+        self.oldest[queue] += 1
 
     async def step(self, schedule=None, end=None, lookup=None, sweep=None):
         """One cycle: a queue whose next segment is scheduled, a segment that ends, and one to look up."""
@@ -54,22 +60,26 @@ class Bench(CellBench):
         ctx.set(dut.scheduled.valid, schedule is not None)
         segment, done = rng.getrandbits(self.segment.width), rng.getrandbits(self.done.width)
         if schedule is not None:
-            fields = {"queue": schedule, "index": self.index(self.tails[schedule])}
+            index, following = self.windows.schedule(schedule)
+            self.indices[schedule, self.tails[schedule]] = index
+            self.nexts[schedule, self.tails[schedule]] = tuple(following.values())
+            fields = {"queue": schedule, "index": index} | following
             segment = segment & ~self.segment.mask(fields) | self.segment.pack(fields)
         ctx.set(dut.scheduled.segment.as_value(), segment)
         ctx.set(dut.mark.valid, end is not None)
         if end is not None:
             queue, number, last, flags, status = end
-            fields = {"queue": queue, "index": self.index(number), "last": last, "status": status} | flags
+            fields = {"queue": queue, "index": self.indices[queue, number], "last": last, "status": status} | flags
             done = done & ~self.done.mask(fields) | self.done.pack(fields)
         ctx.set(dut.mark.done.as_value(), done)
         due, self.due = self.due, None
         if lookup is None:
-            ctx.set(dut.lookup.queue, rng.randrange(self.config.queues))
             ctx.set(dut.lookup.index, rng.getrandbits(self.config.index_width))
         else:
-            ctx.set(dut.lookup.queue, lookup[0])
-            ctx.set(dut.lookup.index, self.index(lookup[1]))
+            if lookup[0] == schedule and lookup[1] == self.tails[schedule]:
+                ctx.set(dut.lookup.index, self.indices[lookup])
+            else:
+                ctx.set(dut.lookup.index, self.index(*lookup))
             # Either value is right in the cycle of a write.
             loose = lookup == (end and end[:2]), lookup[0] == schedule and lookup[1] == self.tails[schedule]
             self.due = lookup, self.ended.get(lookup), self.infos.get(lookup), loose
@@ -103,6 +113,9 @@ class Bench(CellBench):
             got = self.ctx.get(lookup.info.as_value())
             assert (got % (1 << LENGTH_BITS), got >> LENGTH_BITS) == info, where
             self.seen["info"] += 1
+        if info and not scheduling:
+            following = self.ctx.get(lookup.next)
+            assert (following.number, following.generation) == self.nexts[key], where
 
     def random_end(self):
         """A random end of a segment of the window: in general one that has not ended yet."""
@@ -119,29 +132,29 @@ class Bench(CellBench):
         if after and self.rng.random() < 0.4:
             return after[:2]
         queue = self.rng.randrange(self.config.queues)
-        # The entry of the oldest segment serves the next pass as soon as it is marked.
-        span = self.windows[queue] + ((queue, self.oldest[queue]) in self.ended)
-        return queue, self.oldest[queue] + self.rng.randrange(span)
+        return queue, self.rng.randint(self.oldest[queue], self.tails[queue])
 
     async def traffic(self, cycles):
         end, mood = None, 0.5
         for cycle in range(cycles):
             if cycle % 50 == 0:
                 mood = self.rng.choice((0.2, 0.5, 0.9))
-            free = [queue for queue, tail in enumerate(self.tails) if tail - self.oldest[queue] < self.windows[queue]]
+            free = [queue for queue in range(self.config.queues) if self.windows.may_schedule(queue)]
             schedule = self.rng.choice(free) if free and self.rng.random() < 0.6 else None
-            lookup = self.random_lookup(end) if self.rng.random() < 0.9 else None
+            lookup = self.random_lookup(end if end and end[1] >= self.oldest[end[0]] else None
+                                        ) if self.rng.random() < 0.9 else None
             end = self.random_end() if self.rng.random() < mood else None
             await self.step(schedule, end, lookup)
             for queue in range(self.config.queues):
                 # The oldest segments retire, in general some time after they have ended.
                 while (queue, self.oldest[queue]) in self.ended and self.rng.random() < 0.3:
-                    self.oldest[queue] += 1
+                    self.retire(queue)
 
     async def expect_empty(self):
-        """No entry is marked for the first number of its generation."""
-        for queue, window in enumerate(self.windows):
-            for number in range(window):
+        """No entry is marked in its first use."""
+        for queue in range(self.config.queues):
+            for number in range(self.config.window):
+                await self.step(lookup=(queue, number), schedule=queue)
                 await self.step(lookup=(queue, number))
         await self.step()
 
@@ -166,25 +179,25 @@ def test_random(config, seed):
 
 @CONFIGS
 def test_every_entry(config):
-    """Each entry in four passes over each window: a mark changes this entry for this pass, and no other one."""
+    """Each entry in four uses: a mark changes this entry for this use, and no other one."""
     rng = random.Random("every entry")
 
     async def body(bench):
-        for pass_ in range(4):
-            for _ in range(max(bench.windows)):
-                for queue, window in enumerate(bench.windows):
-                    if bench.tails[queue] < (pass_ + 1) * window:
-                        await bench.step(schedule=queue)
-            for queue, window in enumerate(bench.windows):
-                numbers = range(pass_ * window, (pass_ + 1) * window)
-                for number in reversed(numbers):
-                    await bench.step(end=(queue, number, pass_ & 1, ENDS[number % 8], Status.OK))
-                    for other in (number, *rng.sample(numbers, 2)):
-                        await bench.step(lookup=(queue, other))
-            for queue, window in enumerate(bench.windows):
-                for number in range(pass_ * window, (pass_ + 1) * window + 1):
-                    await bench.step(lookup=(queue, number))
-                    bench.oldest[queue] = number
+        for use in range(4):
+            numbers = []
+            while len(numbers) < config.entries - config.queues * BLOCK_ENTRIES:
+                queue = rng.choice([queue for queue in range(config.queues) if bench.windows.may_schedule(queue)])
+                numbers.append((queue, bench.tails[queue]))
+                await bench.step(schedule=queue)
+            for key in rng.sample(numbers, len(numbers)):
+                await bench.step(end=(*key, use & 1, ENDS[key[1] % 8], Status.OK))
+                for other in (key, *rng.sample(numbers, 2)):
+                    await bench.step(lookup=other)
+            for queue in range(config.queues):
+                while bench.oldest[queue] < bench.tails[queue]:
+                    await bench.step(lookup=(queue, bench.oldest[queue]))
+                    bench.retire(queue)
+                await bench.step(lookup=(queue, bench.tails[queue]))
 
     run(config, rng, body)
 
@@ -200,7 +213,7 @@ def test_results():
             await bench.step(schedule=queue)
             await bench.step(end=(queue, number, last, flags, status))
             await bench.step(lookup=(queue, number))
-            bench.oldest[queue] = number + 1
+            bench.retire(queue)
 
     assert run(SMALL, rng, body)["marked"] == 2 * SMALL.queues * (len(ENDS) + len(Status))
 
@@ -211,14 +224,11 @@ def test_sweep(config, seed):
     rng = random.Random(f"{seed} sweep")
 
     async def body(bench):
-        for marked in (1, 2, None):
-            for queue, number in ((queue, number) for queue, window in enumerate(bench.windows)
-                                  for number in range((marked or 0) * window)):
-                await bench.step(end=(queue, number, 1, ENDS[-1], Status.OK))
+        for _ in range(3):
+            await bench.traffic(300)
             for row in range(config.sweep_rows):
                 await bench.step(sweep=row)
             bench.clear()
             await bench.expect_empty()
-            await bench.traffic(300)
 
     run(config, rng, body)

@@ -9,8 +9,8 @@ from dmace import cli
 from hw.dma_engine.config import TINY, DmaConfig
 from sim.dma.handover import build_handover, run_handover
 
-ODD = DmaConfig(data_width=128, queues=8, queue_depth=8, window=4, regions=16, pages=4, tags=8, buffer_beats=32,
-                segment_bytes=64, extended=2, extended_window=8, ring_depth=4, connections=2)
+ODD = DmaConfig(data_width=128, queues=8, queue_depth=8, entries=64, window=4, regions=16, pages=4, tags=8,
+                buffer_beats=32, segment_bytes=64, extended=2, ring_depth=4, connections=2)
 """Minimum sizes, with more queues than extended ones."""
 
 
