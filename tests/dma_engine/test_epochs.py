@@ -133,6 +133,27 @@ def test_segments_end_one_after_the_other(segments, before, during):
     _simulate(body)
 
 
+@pytest.mark.parametrize("source", ["words", "drain"])
+def test_a_scan_meanwhile_has_no_effect(source):
+    """A queue that is scanned while one is being abandoned, which ends before the request, is not abandoned."""
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        busy = getattr(dut, source).busy
+        assert await bench.abandoned()
+        before = ctx.get(dut.lookups[0].epoch)
+        for queue in (QUEUE, QUEUE + 1):
+            ctx.set(busy, 1)
+            await bench.pulse(dut.window.valid, dut.window.queue, queue)
+            ctx.set(busy, 0)
+            await ctx.tick()
+            await bench.pulse(dut.request)
+            for looked_up in (QUEUE, QUEUE + 1):
+                ctx.set(dut.lookups[0].queue, looked_up)
+                assert ctx.get(dut.lookups[0].epoch) == (before if looked_up == QUEUE else 0)
+
+    _simulate(body)
+
+
 def test_notices_inside():
     """A queue with notices inside is never abandoned, even after repeated requests."""
     async def body(bench):

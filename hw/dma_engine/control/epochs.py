@@ -110,7 +110,7 @@ class Epochs(wiring.Component):
     scheduled : ``In(ScheduledSignature)``, retired : ``In(RetiredSignature)``, returned : ``In(ReturnedSignature)``
     window : ``In(WindowSignature)``
     request : ``In(1)``
-        Abandon the queue last scanned; ignored while another one is being abandoned.
+        Abandon the queue last scanned; ignored if one was being abandoned when it was scanned.
     inside : ``In(extended)``
         Queues with notices in the engine, which cannot be abandoned now.
     words : ``In(WordStatusSignature)``, drain : ``Out(DrainSignature)``
@@ -152,21 +152,24 @@ class Epochs(wiring.Component):
         window, abandon = self.window, self.abandon
         queue, tail, some = Signal(config.queue_bits), Signal.like(self.window.tail), Signal()
         outstanding, started, walking, clean = Signal(), Signal(), Signal(), Signal()
-        spent = Signal()                # every epoch of it is in use; as ``abandon`` comes three cycles after the scan
+        stale = Signal()                # it was scanned while a queue was being abandoned
+        refused = Signal()              # it is stale, or every epoch is in use; read three cycles after the scan
         now = rows.read[LOOKUP_PORTS].data
         m.d.comb += [
             rows.read[LOOKUP_PORTS].addr.eq(queue),
             rows.write.addr.eq(queue),
             abandon.busy.eq(walking | (self.words.busy | self.drain.busy)),
             clean.eq(~abandon.busy & ~outstanding & ~self.words.abandoned),
-            abandon.valid.eq(self.request & ~abandon.busy & ~spent), self.drain.start.eq(abandon.valid),
+            abandon.valid.eq(self.request & ~abandon.busy & ~refused), self.drain.start.eq(abandon.valid),
             abandon.queue.eq(queue), abandon.scan.eq(window.valid),
             rows.write.en.eq(abandon.valid | clean),
             rows.write.data.epoch.eq(now.epoch + abandon.valid),
             rows.write.data.used.eq(Mux(abandon.valid, now.used + 1, 0)),
         ]
         hold = Cat(self.inside, C(0, config.queues)).bit_select(queue, 1)
-        m.d.sync += spent.eq(now.used.all() | hold)
+        m.d.sync += refused.eq(now.used.all() | hold | stale)
+        with m.If(window.valid):
+            m.d.sync += stale.eq(abandon.busy)
         retires, last, taken = Signal(), Signal(), Signal()
         m.d.comb += [
             taken.eq(window.valid & ~abandon.busy),
