@@ -359,3 +359,34 @@ def test_reset_sees_what_was_scheduled_before_it(phase):
         assert await step(0, 2 * 4 * config.queues + 8) == 1
 
     run_cell(dut, testbench)
+
+
+def test_watchdog_restarts_behind_an_error():
+    """Segments in flight wait while their queue is held. It times out one to two times WATCHDOG cycles after CLEAR, not
+    before."""
+    config, queue, watchdog = PRESETS["tiny"], 2, 300
+    dut = QueueControl(config)
+
+    async def testbench(ctx):
+        ctx.set(dut.scans.ready, 1)
+        ctx.set(dut.command.watchdog, watchdog)
+        round_cycles = 4 * config.queues
+        for held in (5 * watchdog, 5 * watchdog + 100, round_cycles + 1):
+            ctx.set(dut.held, 1 << queue)
+            cleared = None
+            for cycle in range(held + 3 * watchdog):
+                if cycle == held:
+                    ctx.set(dut.held, 0)
+                    cleared = cycle
+                ctx.set(dut.scan.in_flight, ctx.get(dut.scan.queue) == queue)
+                timed_out = ctx.get(dut.scans.valid)
+                await ctx.tick()
+                if timed_out:
+                    break
+            assert timed_out and cleared is not None
+            assert watchdog - round_cycles <= cycle - cleared <= 2 * watchdog + 2 * round_cycles
+            # It makes progress again.
+            ctx.set(dut.scan.in_flight, 0)
+            await ctx.tick().repeat(2 * round_cycles)
+
+    run_cell(dut, testbench)

@@ -148,7 +148,8 @@ class QueueControl(wiring.Component):
             found.i.payload.status.eq(Status.TIMEOUT),
         ]
 
-        # -- Watchdog: in each round that it checks, a busy queue must have made progress since the previous such round.
+        # -- Watchdog: in each round that it checks, a busy queue must have made progress since the previous such round,
+        # or have been held, which keeps segments in flight.
         left, due, counting = Signal(32), Signal(), Signal()
         progress = Signal(self.config.queues)
         busy, stuck = Signal(), Signal()
@@ -183,6 +184,6 @@ class QueueControl(wiring.Component):
             with m.If((self.retired.valid & (self.retired.queue == index))
                       | (commanded & (command.command == Command.RESET))):
                 m.d.sync += progress[index].eq(1)
-            with m.Elif(act & here & (counting | ~busy)):
-                m.d.sync += progress[index].eq(~busy)
+            with m.Elif(act & here & (counting | ~busy | self.held[index])):
+                m.d.sync += progress[index].eq(~busy | self.held[index])
         return m
