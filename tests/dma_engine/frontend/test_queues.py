@@ -50,7 +50,11 @@ class Traffic(Bench):
                 rate, picks, consumes, takes = (rng.choice(rates) for rates in (
                     (0.1, 0.5, 1), (0, 0.3, 1), (0, 0.5, 0.9, 1), (0, 0.1, 0.9)))
                 target = rng.choice((None, None, rng.randrange(QUEUES)))
-            if rng.random() < 0.02:
+            # Now and then refusals fill the queue of events.
+            refusing = cycle % 900 < 60
+            if refusing:
+                rate, takes, self.enabled = 1, 0, 0
+            elif rng.random() < 0.02:
                 self.enabled ^= 1 << rng.randrange(QUEUES)
             elif rng.random() < 0.02:
                 self.enabled = (1 << QUEUES) - 1
@@ -69,7 +73,7 @@ class Traffic(Bench):
                 if target in waiting and rng.random() < 0.7:
                     drive["pick"] = target
             flushable = "pick" not in drive
-            if rng.random() < 0.05:
+            if rng.random() < (0.5 if refusing else 0.05):
                 drive["clear"] = rng.randrange(QUEUES)
             await self.step(**drive)
 
