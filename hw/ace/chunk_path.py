@@ -33,13 +33,13 @@ from .extents import ExtentRead
 from .fill import Fill, FillCounts
 from .memory_port import MemoryPort
 from .mover_queue import MoverStatus
-from .network import PacketsSignature
+from .network import GrantsSignature, PipeSignature
 from .pool.fsm import FsmLookup
 from .pool.pool import FsmPool
 from .pool.sends import PoolCounts
 from .programs.store import ProgramRead
 from .sram import Sram
-from .tables import PROGRAM_READERS, SHARE_READERS
+from .tables import PROGRAM_READERS, share_readers
 from .transfers import Transfers
 from .watchdog import PortTurns, ProgressSignature
 
@@ -92,11 +92,12 @@ class ChunkPath(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     m_axi : ``Out(AxiSignature)``
-    collectives : ``In(CollectivesSignature)``, packets : ``In(PacketsSignature)``
+    collectives : ``In(CollectivesSignature)``
+    pipes : ``In(PipeSignature).array(pipes)``, grants : ``In(GrantsSignature)``
     communicator : ``In(CommunicatorWrite)``, registers : ``In(ChunkRegisters)``
     programs : ``Out(ProgramRead).array(PROGRAM_READERS)``
         FSMs first, because a waiting FSM stalls a link. Then drain, fill and chunker.
-    shares : ``Out(ShareRead).array(SHARE_READERS)``
+    shares : ``Out(ShareRead).array(share_readers)``
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.
     communicator_status : ``In(CommunicatorStatusSignature)``, cutting : ``Out(ActivitySignature)``, reports :
@@ -109,10 +110,11 @@ class ChunkPath(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)),
             "m_axi": Out(AxiSignature(addr_width=config.address_width, data_width=config.data_width, id_width=1)),
-            "collectives": In(CollectivesSignature(config)), "packets": In(PacketsSignature(config)),
+            "collectives": In(CollectivesSignature(config)), "pipes": In(PipeSignature(config)).array(config.pipes),
+            "grants": In(GrantsSignature(config)),
             "communicator": In(CommunicatorWrite(config)), "registers": In(ChunkRegisters(config)),
             "programs": Out(ProgramRead(config)).array(PROGRAM_READERS),
-            "shares": Out(ShareRead(config)).array(SHARE_READERS),
+            "shares": Out(ShareRead(config)).array(share_readers(config)),
             **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
                if config.varying else {}),
             "communicator_status": In(CommunicatorStatusSignature(config)), "cutting": Out(ActivitySignature(config)),
@@ -150,24 +152,26 @@ class ChunkPath(wiring.Component):
         wires.connect("fill.memory", "memory.reads")
         wires.connect("drain.memory", "memory.writes")
         wires.connect("memory.bus", "self.m_axi")
-        wires.connect("self.packets.operand", "sram.reads[0]")
-        wires.connect("self.packets.payload", "sram.reads[1]")
-        wires.connect("drain.read", "sram.reads[2]")
-        wires.connect("self.packets.result", "sram.writes[0]")
-        wires.connect("fill.write", "sram.writes[1]")
+        wires.connect("drain.read", "sram.drain")
+        wires.connect("fill.write", "sram.fill")
 
         # -- Packets.
-        wires.connect("self.packets.received", "pool.lookup")
-        wires.connect("self.packets.grant", "pool.grant")
-        wires.connect("self.packets.landed", "pool.landed")
-        wires.connect("pool.sends", "self.packets.sends")
-        wires.connect("pool.signals", "self.packets.signals")
+        for number in range(config.pipes):
+            pipe = f"self.pipes[{number}]"
+            wires.connect(f"{pipe}.received", f"pool.lookups[{number}]")
+            wires.connect(f"{pipe}.landed", f"pool.landed[{number}]")
+            wires.connect(f"{pipe}.update", f"sram.updates[{number}]")
+            wires.connect(f"pool.sends[{number}]", f"{pipe}.sends")
+            wires.connect(f"{pipe}.payload", f"sram.payloads[{number}]")
+        wires.connect("self.grants.received", "pool.grant")
+        wires.connect("pool.signals", "self.grants.sends")
 
         # -- Tables.
         for number, part in enumerate(("pool", "drains", "fills", "chunker")):
             wires.connect(f"{part}.program", f"self.programs[{number}]")
         for number, share in enumerate((
-                "pool.lookup_share", "pool.grant_share", "chunker.cut_share", "chunker.start_share")):
+                *(f"pool.lookup_shares[{pipe}]" for pipe in range(config.pipes)), "pool.grant_share",
+                "chunker.cut_share", "chunker.start_share")):
             wires.connect(share, f"self.shares[{number}]")
         if config.varying:
             wires.connect("fills.extents", "self.send_extents")

@@ -111,6 +111,10 @@ class AceConfig:
     replay_beats : int
         Beats of a link's replay buffer, in each channel: those waiting to be sent or acknowledged; power of two, four
         packets at least.
+    pipes : int
+        Pipelines between links and SRAM, each with a share of the ports and with lanes of its own: 1, 2 (one for the
+        ports of each direction) or 4 (the ports of dimension 0 have their own). Each receives and sends a beat per
+        cycle. At most two for each dimension.
     link_channels : int
         Channels of a link: 1, or 2 with puts beside the collectives.
     queues : int
@@ -147,6 +151,7 @@ class AceConfig:
     packet_bytes: int = 256
     link_beats: int = 128
     replay_beats: int = 256
+    pipes: int = 1
     link_channels: int = 1
     queues: int = 8
     queue_depth: int = 8
@@ -176,6 +181,9 @@ class AceConfig:
         need("message_bytes", self.packet_bytes, self.chunk_bytes)
         need("link_beats", 2 * self.packet_beats, 4096)
         need("replay_beats", 4 * self.packet_beats, 4096)
+        need("pipes", 1, 4)
+        if self.pipes > 2 * self.dimensions:
+            raise ValueError(f"pipes must be at most two for each dimension, not {self.pipes!r} for {self.dimensions}")
         need("link_channels", 1, 2)
         need("queues", 2, 16)
         need("queue_depth", 2, 16)
@@ -234,6 +242,15 @@ class AceConfig:
     @property
     def port_bits(self) -> int:
         return (self.ports - 1).bit_length()
+
+    @property
+    def pipe_ports(self) -> tuple[tuple[int, ...], ...]:
+        """Ports of each pipe."""
+        ports = range(self.ports)
+        if self.pipes == 1:
+            return (tuple(ports),)
+        up, down = tuple(ports[::2]), tuple(ports[1::2])
+        return (up, down) if self.pipes == 2 else (up[:1], down[:1], up[1:], down[1:])
 
     @property
     def fsm_bits(self) -> int:

@@ -84,7 +84,9 @@ class Control(wiring.Component):
     def _count(self, m, bank):
         """Counters of 48 bits; those that the accelerator was built without read as 0."""
         fill, drain, pool = self.chunk_counts.fill, self.chunk_counts.drain, self.chunk_counts.pool
-        receive, sent = self.network_counts.receive, self.network_counts.transmit.sent_beats
+        receive = self.network_counts.receive
+        sent = {port: getattr(self.network_counts, f"transmit_{number}").sent_beats[index]
+                for number, ports in enumerate(self.config.pipe_ports) for index, port in enumerate(ports)}
         increments = {
             "read_bytes": fill.read_bytes, "write_bytes": drain.write_bytes, "chunks": drain.chunks,
             "unexpected": fill.unexpected + drain.unexpected,

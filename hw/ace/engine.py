@@ -106,7 +106,8 @@ class AceEngine(wiring.Component):
 
         # -- Collectives, chunks, packets.
         wires.connect("command.collectives", "chunks.collectives")
-        wires.connect("network.packets", "chunks.packets")
+        wires.connect("network.pipes", "chunks.pipes")
+        wires.connect("network.grants", "chunks.grants")
         wires.connect("command.shape", "tables.shape")
         wires.connect("command.program", "tables.decoder_program")
         wires.connect("chunks.programs", "tables.programs")

@@ -4,10 +4,12 @@
 ::
 
     rx -> LinkPort -> Receive <-> (SRAM, FSM pool)
-           (each)
+           (each)      (each pipe) -> PipeMerge -> (FSM pool, supervision)
     tx <- LinkPort <- Transmit <- (SRAM, FSM pool)
+            ^          ^
+            +----------+-- PipeSplit <- (FSM pool, supervision)
 
-Latency and throughput: those of the stages.
+Latency and throughput: those of the stages; each pipe moves a beat per cycle in each direction.
 """
 
 from amaranth import *
@@ -23,37 +25,49 @@ from .layouts import flit_layout, link_layout
 from .link.down import LinksDown
 from .link.port import LinkPort
 from .link.status import LinkManagement
-from .receive import AbortReceived, ChunkLookup, DataLanded, GrantReceived, Receive, ReceiveCounts
-from .sram import SramReadSignature, SramWriteSignature
-from .transmit import GrantPort, SendPort, Transmit, TransmitCounts
+from .pipe_merge import AbortReceived, GrantReceived, PipeMerge
+from .pipe_split import GrantPort, PipeSplit
+from .receive import ChunkLookup, DataLanded, Receive, ReceiveCounts
+from .sram import SramReadSignature, SramUpdateSignature
+from .transmit import SendPort, Transmit, TransmitCounts
 from .watchdog import ProgressSignature
 
-__all__ = ["Network", "NetworkCounts", "NetworkReports", "PacketsSignature"]
+__all__ = ["GrantsSignature", "Network", "NetworkCounts", "NetworkReports", "PipeSignature"]
 
 
-class PacketsSignature(wiring.Signature):
-    """Between the chunk path and the network, from the network's side.
+class PipeSignature(wiring.Signature):
+    """Between the chunk path and a pipe of the network, from the network's side.
 
     Members
     -------
-    received : ``Out(ChunkLookup)``, grant : ``Out(GrantReceived)``, landed : ``Out(DataLanded)``
-        Received packets.
-    operand : ``Out(SramReadSignature)``, result : ``Out(SramWriteSignature)``
-        Their payload; never stalled.
-    sends : ``In(SendPort)``, signals : ``In(GrantPort)``
-        Packets to send.
+    received : ``Out(ChunkLookup)``, landed : ``Out(DataLanded)``
+        Received DATA packets.
+    update : ``Out(SramUpdateSignature)``
+        Their payload.
+    sends : ``In(SendPort)``
+        DATA packets to send.
     payload : ``Out(SramReadSignature)``
         Their payload.
     """
 
     def __init__(self, config: AceConfig) -> None:
         super().__init__({
-            "received": Out(ChunkLookup(config)), "grant": Out(GrantReceived(config)),
-            "landed": Out(DataLanded(config)),
-            "operand": Out(SramReadSignature(config)), "result": Out(SramWriteSignature(config)),
-            "sends": In(SendPort(config)), "signals": In(GrantPort(config)),
+            "received": Out(ChunkLookup(config)), "landed": Out(DataLanded(config)),
+            "update": Out(SramUpdateSignature(config)), "sends": In(SendPort(config)),
             "payload": Out(SramReadSignature(config)),
         })
+
+
+class GrantsSignature(wiring.Signature):
+    """GRANTs between the chunk path and the network, from the network's side.
+
+    Members
+    -------
+    received : ``Out(GrantReceived)``, sends : ``In(GrantPort)``
+    """
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__({"received": Out(GrantReceived(config)), "sends": In(GrantPort(config))})
 
 
 class NetworkReports(wiring.Signature):
@@ -76,10 +90,13 @@ class NetworkReports(wiring.Signature):
 
 
 class NetworkCounts(wiring.Signature):
-    """Counts of the stages of the network."""
+    """Counts of the stages of the network: of all receiving pipes together, and of each sending pipe."""
 
     def __init__(self, config: AceConfig) -> None:
-        super().__init__({"receive": Out(ReceiveCounts()), "transmit": Out(TransmitCounts(config))})
+        super().__init__({
+            "receive": Out(ReceiveCounts(config.pipes)),
+            **{f"transmit_{number}": Out(TransmitCounts(len(ports)))
+               for number, ports in enumerate(config.pipe_ports)}})
 
 
 class Network(wiring.Component):
@@ -93,7 +110,7 @@ class Network(wiring.Component):
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
     put_tx, put_rx : ``In`` and ``Out``, arrays of ``stream.Signature(flit_layout)``
         Packets of the links' channel 1, if present.
-    packets : ``Out(PacketsSignature)``
+    pipes : ``Out(PipeSignature).array(pipes)``, grants : ``Out(GrantsSignature)``
     links : ``In(LinkManagement).array(ports)``, link_down : ``Out(ports)``
     communicator_status : ``In(CommunicatorStatusSignature)``, reports : ``Out(NetworkReports)``
     counts : ``Out(NetworkCounts)``
@@ -106,7 +123,7 @@ class Network(wiring.Component):
             "tx": Out(link).array(config.ports), "rx": In(link).array(config.ports),
             **({"put_tx": In(flits).array(config.ports), "put_rx": Out(flits).array(config.ports)}
                if config.link_channels > 1 else {}),
-            "packets": Out(PacketsSignature(config)),
+            "pipes": Out(PipeSignature(config)).array(config.pipes), "grants": Out(GrantsSignature(config)),
             "links": In(LinkManagement(config)).array(config.ports), "link_down": Out(config.ports),
             "communicator_status": In(CommunicatorStatusSignature(config)), "reports": Out(NetworkReports(config)),
             "counts": Out(NetworkCounts(config)),
@@ -115,26 +132,35 @@ class Network(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(receive=Receive(config), transmit=Transmit(config), down=LinksDown(config))
+        wires.add(merge=PipeMerge(config), split=PipeSplit(config), down=LinksDown(config))
+        for port in range(config.ports):
+            wires.add(**{f"link_{port}": LinkPort(config)})
 
-        # -- The chunk path.
-        wires.connect("receive.lookup", "self.packets.received")
-        wires.connect("receive.grants", "self.packets.grant")
-        wires.connect("receive.landed", "self.packets.landed")
-        wires.connect("receive.read", "self.packets.operand")
-        wires.connect("receive.write", "self.packets.result")
-        wires.connect("self.packets.sends", "transmit.sends")
-        wires.connect("self.packets.signals", "transmit.signals")
-        wires.connect("transmit.read", "self.packets.payload")
+        # -- Pipes.
+        receivers = [f"receive_{number}" for number in range(config.pipes)]
+        for number, ports in enumerate(config.pipe_ports):
+            receive, transmit = receivers[number], f"transmit_{number}"
+            wires.add(**{receive: Receive(config, number), transmit: Transmit(config, number)})
+            for one, other in (("lookup", "received"), ("landed", "landed"), ("update", "update")):
+                wires.connect(f"{receive}.{one}", f"self.pipes[{number}].{other}")
+            for one, merged in (("grants", "grants"), ("aborts", "aborts"), ("progress", "progresses"),
+                                ("counts", "counts")):
+                wires.connect(f"{receive}.{one}", f"merge.{merged}[{number}]")
+            wires.connect(f"self.pipes[{number}].sends", f"{transmit}.sends")
+            wires.connect(f"{transmit}.read", f"self.pipes[{number}].payload")
+            wires.connect(f"split.aborts[{number}]", f"{transmit}.abort")
+            wires.connect(f"{transmit}.counts", f"self.counts.{transmit}")
+            for index, port in enumerate(ports):
+                wires.connect(f"{transmit}.ports[{index}]", f"link_{port}.i[0]")
+                wires.connect(f"link_{port}.levels", f"{transmit}.levels[{index}]")
+                wires.connect(f"link_{port}.o[0]", f"{receive}.ports[{index}]")
+        wires.connect("merge.grant", "self.grants.received")
+        wires.connect("self.grants.sends", "split.signals")
 
         # -- Links.
         for number in range(config.ports):
             link = f"link_{number}"
-            wires.add(**{link: LinkPort(config)})
-            wires.connect(f"transmit.ports[{number}]", f"{link}.i[0]")
-            wires.connect(f"transmit.port_signals[{number}]", f"{link}.signals")
-            wires.connect(f"{link}.levels", f"transmit.levels[{number}]")
-            wires.connect(f"{link}.o[0]", f"receive.ports[{number}]")
+            wires.connect(f"split.port_signals[{number}]", f"{link}.signals")
             wires.connect(f"{link}.tx", f"self.tx[{number}]")
             wires.connect(f"self.rx[{number}]", f"{link}.rx")
             wires.connect(f"self.links[{number}]", f"{link}.management")
@@ -145,11 +171,10 @@ class Network(wiring.Component):
         wires.broadcast("down.down", "self.link_down", "self.reports.down")
 
         # -- Supervision and counters.
-        wires.connect("self.communicator_status", "receive.communicator_status")
-        wires.connect("receive.progress", "self.reports.progress")
-        wires.connect("receive.aborts", "self.reports.aborts")
-        wires.connect("self.reports.abort", "transmit.abort")
-        wires.connect("receive.counts", "self.counts.receive")
-        wires.connect("transmit.counts", "self.counts.transmit")
+        wires.broadcast("self.communicator_status", *(f"{receive}.communicator_status" for receive in receivers))
+        wires.connect("merge.progress", "self.reports.progress")
+        wires.connect("merge.abort", "self.reports.aborts")
+        wires.connect("self.reports.abort", "split.abort")
+        wires.connect("merge.total", "self.counts.receive")
         wires.finish()
         return m

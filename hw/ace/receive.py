@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receive: stores or combines payload from the ports in the SRAM, and passes GRANTs to the FSMs.
+"""Receive: stores or combines payload from a pipe's ports in the SRAM, and passes GRANTs to the FSMs.
 
-LinkPort -> Receive -> Sram, pool.  Latency: 12 cycles from a beat on a port to its write, plus AluArray's further
-slices; 1 cycle from a GRANT on a port to ``grants``.  Throughput: one beat per cycle over all ports, for packets of any
-length; reduced ones, one per :attr:`AluArray.slices` cycles.
+LinkPort -> Receive -> Sram, PipeMerge, pool.  Latency: 12 cycles from a beat on a port to its write, plus AluArray's
+further slices; 1 cycle from a GRANT on a port to ``grants``.  Throughput: one beat per cycle over all ports of the
+pipe, for packets of any length; reduced ones, one per :attr:`AluArray.slices` cycles.
 
 ::
 
     cycle  0                1             2             3      4 ... 11   12
-           choose a port    look up the   read the      (SRAM) lanes      write, report
-                            chunk         operand                         to the FSM
+           choose a port    look up the   request the   (SRAM) lanes      write
+                            chunk         update                 9: report to the FSM
+
+Cycles 0 to 2 stall while the SRAM does not accept the update.
 """
 
 from amaranth import *
@@ -34,14 +36,17 @@ from .layouts import (
     grant_layout,
     landed_layout,
 )
-from .numerics.alu_array import AluArray, alu_latency
-from .sram import SramReadSignature, SramWriteSignature
+from .numerics.alu_array import AluArray
+from .sram import SramUpdateSignature, longest_stall, write_latency
 from .watchdog import ProgressSignature
 
 __all__ = [
-    "AbortReceived", "ChunkLookup", "DataLanded", "GrantReceived", "Receive", "ReceiveCounts", "lookup_layout",
-    "receive_latency", "settle_cycles",
+    "LANDED_EARLY", "ChunkLookup", "DataLanded", "Receive", "ReceiveCounts", "lookup_layout", "receive_latency",
+    "received_grant_layout", "settle_cycles",
 ]
+
+LANDED_EARLY = 3
+"""Cycles between the report of a packet to its FSM and the write of its last beat: an FSM needs more to read it."""
 
 
 def lookup_layout():
@@ -50,43 +55,43 @@ def lookup_layout():
 
 
 class ChunkLookup(wiring.Signature):
-    """Look-up of a packet's chunk: Receive drives ``chunk``, and the pool drives ``destination`` one cycle later."""
+    """Look-up of a packet's chunk: Receive drives ``chunk``, and the pool drives ``destination`` from the cycle after
+    ``valid`` on."""
 
     def __init__(self, config: AceConfig) -> None:
-        super().__init__({"chunk": Out(lookup_layout()), "destination": In(destination_layout(config))})
+        super().__init__({"valid": Out(1), "chunk": Out(lookup_layout()),
+                          "destination": In(destination_layout(config))})
 
 
-class GrantReceived(EventSignature):
-    """A GRANT of the current epoch was received at ``payload.port``. Driven by Receive for the pool."""
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__(data.StructLayout({"port": range(config.ports), "grant": grant_layout(config)}))
+def received_grant_layout(config):
+    """A GRANT of the current epoch, and the port where it was received."""
+    return data.StructLayout({"port": range(config.ports), "grant": grant_layout(config)})
 
 
 class DataLanded(EventSignature):
-    """The last beat of a DATA packet is being written: SRAM reads accepted in later cycles see all of the packet.
+    """The last beat of a DATA packet: SRAM reads that are accepted more than :data:`LANDED_EARLY` cycles later see all
+    of the packet.
 
-    Driven by Receive for the pool.
+    Driven by Receive for the pool, which needs at least as long to send or drain what was received.
     """
 
     def __init__(self, config: AceConfig) -> None:
         super().__init__(landed_layout(config))
 
 
-class AbortReceived(EventSignature):
-    """An ABORT of the current epoch was received: registered by Receive, for Faults."""
-
-    def __init__(self) -> None:
-        super().__init__(abort_layout())
-
-
 class ReceiveCounts(wiring.Signature):
-    """Counts of Receive, a strobe each: packets dropped because of their epoch, or because they exceed the slot; beats
-    written with and without reduction."""
+    """Counts of Receive in each cycle: packets dropped because of their epoch, or because they exceed the slot; beats
+    written with and without reduction.
 
-    def __init__(self) -> None:
-        super().__init__({"late_packets": Out(1), "bad_packets": Out(1), "reduced_beats": Out(1),
-                          "copied_beats": Out(1)})
+    Parameters
+    ----------
+    pipes : int
+        Pipes that are counted together.
+    """
+
+    def __init__(self, pipes: int = 1) -> None:
+        super().__init__({name: Out(range(pipes + 1)) for name in (
+            "late_packets", "bad_packets", "reduced_beats", "copied_beats")})
 
 
 def _packet_layout(config):
@@ -97,13 +102,13 @@ def _packet_layout(config):
 
 
 def receive_latency(config):
-    """Cycles from a beat on a port to its write."""
-    return 2 + config.sram_latency + alu_latency(config)
+    """Cycles from a beat on a port to its write, without stalls."""
+    return 2 + write_latency(config)
 
 
 def settle_cycles(config):
     """Cycles after which the pipelines hold nothing of a stopped communicator: twice the longest, :class:`Receive`."""
-    return 2 * receive_latency(config)
+    return 2 * (receive_latency(config) + longest_stall(config))
 
 
 class Receive(wiring.Component):
@@ -118,85 +123,96 @@ class Receive(wiring.Component):
     Parameters
     ----------
     config : AceConfig
+    pipe : int
+        Number of the pipe, which has the ports ``config.pipe_ports[pipe]``.
 
     Members
     -------
-    ports : ``In(stream.Signature(flit_layout)).array(ports)``
+    ports : ``In(stream.Signature(flit_layout)).array(ports of the pipe)``
         DATA and GRANT packets.
     lookup : ``Out(ChunkLookup)``
-    read : ``Out(SramReadSignature)``, write : ``Out(SramWriteSignature)``
-        Of the SRAM; never stalled.
-    grants : ``Out(GrantReceived)``, landed : ``Out(DataLanded)``, aborts : ``Out(AbortReceived)``
+    update : ``Out(SramUpdateSignature)``
+        Of the SRAM.
+    grants : ``Out(stream.Signature(received_grant_layout))``, aborts : ``Out(stream.Signature(abort_layout))``
+        Those of the current epoch.
+    landed : ``Out(DataLanded)``
     communicator_status : ``In(CommunicatorStatusSignature)``
     progress : ``Out(ProgressSignature)``
         Communicators with received packets.
     counts : ``Out(ReceiveCounts)``
     """
 
-    def __init__(self, config: AceConfig) -> None:
+    def __init__(self, config: AceConfig, pipe: int = 0) -> None:
         self.config = config
+        self.numbers = config.pipe_ports[pipe]
         super().__init__({
-            "ports": In(stream.Signature(flit_layout(config))).array(config.ports),
-            "lookup": Out(ChunkLookup(config)),
-            "read": Out(SramReadSignature(config)), "write": Out(SramWriteSignature(config)),
-            "grants": Out(GrantReceived(config)), "landed": Out(DataLanded(config)), "aborts": Out(AbortReceived()),
+            "ports": In(stream.Signature(flit_layout(config))).array(len(self.numbers)),
+            "lookup": Out(ChunkLookup(config)), "update": Out(SramUpdateSignature(config)),
+            "grants": Out(stream.Signature(received_grant_layout(config))),
+            "aborts": Out(stream.Signature(abort_layout())), "landed": Out(DataLanded(config)),
             "communicator_status": In(CommunicatorStatusSignature(config)), "progress": Out(ProgressSignature(config)),
             "counts": Out(ReceiveCounts()),
         })
 
     def elaborate(self, platform):
         m = Module()
-        tag_layout = data.StructLayout({
-            "address": self.config.sram_bits, "reduce": 1, "last": 1, "landed": landed_layout(self.config)})
-        m.submodules.alus = alus = AluArray(self.config, tag_layout)
-        valid, port, flit = self._choose(m, slices=alus.slices)
+        config = self.config
+        m.submodules.alus = alus = AluArray(config, data.StructLayout({"reduce": 1}))
+        taken, looked = Signal(), Signal()      # the second and the third stage accept a beat
+        valid, port, flit = self._choose(m, taken, slices=alus.slices)
 
         # A GRANT is forwarded at once; the first beat of a DATA packet looks up its chunk.
-        header, is_data = flit.header, Signal()
-        stale = self._stale(m, valid, port, flit)
+        header, is_data, is_grant, is_abort = flit.header, Signal(), Signal(), Signal()
+        stale = self._stale(m, valid & taken, port, flit)
+        starts = valid & ~stale & flit.first
         m.d.comb += [
             is_data.eq(~flit.first | (header.kind == PacketKind.DATA)),
-            self.grants.valid.eq(valid & ~stale & flit.first & (header.kind == PacketKind.GRANT)),
-            self.grants.payload.port.eq(port),
-            *(self.grants.payload.grant[name].eq(header[name]) for name, _ in grant_layout(self.config)),
-            *(self.lookup.chunk[name].eq(header[name]) for name, _ in lookup_layout()),
-        ]
-
-        m.d.sync += [
-            self.aborts.valid.eq(valid & ~stale & flit.first & (header.kind == PacketKind.ABORT)),
+            is_grant.eq(starts & (header.kind == PacketKind.GRANT)),
+            is_abort.eq(starts & (header.kind == PacketKind.ABORT)),
+            self.grants.valid.eq(is_grant & looked),
+            self.grants.payload.port.eq(Array(self.numbers)[port] if len(self.numbers) > 1 else self.numbers[0]),
+            *(self.grants.payload.grant[name].eq(header[name]) for name, _ in grant_layout(config)),
+            self.aborts.valid.eq(is_abort & looked),
             self.aborts.payload.communicator.eq(header.communicator),
             self.aborts.payload.record.eq(flit.data[:RecordLayout.size]),
+            self.lookup.valid.eq(looked),
+            *(self.lookup.chunk[name].eq(header[name]) for name, _ in lookup_layout()),
+            taken.eq(looked & ~(is_grant & ~self.grants.ready) & ~(is_abort & ~self.aborts.ready)),
         ]
 
-        # The look-up is complete: read the operand.
-        known, last, counts = Signal(), Signal(reset_less=True), self.counts
-        m.d.sync += [known.eq(valid & is_data & ~stale), last.eq(flit.last),
-                     counts.late_packets.eq(valid & flit.first & stale)]
-        packet = self._packet(m, known, port, flit)
-        live = known & ~packet.dropped
-        tag = Signal(tag_layout)
+        # The look-up is complete: request the update.
+        known, last, word, counts = Signal(), Signal(reset_less=True), Signal.like(flit.data), self.counts
+        with m.If(looked):
+            m.d.sync += [known.eq(valid & is_data & ~stale & taken), last.eq(flit.last), word.eq(flit.data)]
+        m.d.sync += counts.late_packets.eq(valid & flit.first & stale & taken)
+        packet = self._packet(m, known, port, flit, looked)
+        live, accepted = Signal(), Signal()
+        paced = self._pause(m, accepted & packet.reduce, alus.slices)
         m.d.comb += [
-            tag.address.eq(Cat(packet.beat, packet.slot)), tag.reduce.eq(packet.reduce), tag.last.eq(last),
-            tag.landed.eq(packet.landed),
-            self.read.valid.eq(live & packet.reduce), self.read.address.eq(tag.address),
+            live.eq(known & ~packet.dropped),
+            self.update.valid.eq(live & ~(packet.reduce & paced)),
+            self.update.address.eq(Cat(packet.beat, packet.slot)), self.update.reads.eq(packet.reduce),
+            accepted.eq(self.update.valid & self.update.ready),
+            looked.eq(~live | accepted),
         ]
 
         # Both operands meet.
-        behind = self.config.sram_latency
+        behind = config.sram_latency
         m.d.comb += [
-            alus.valid.eq(delayed(m, live, behind, name="live", reset_less=False)),
+            alus.valid.eq(delayed(m, accepted, behind, name="live", reset_less=False)),
             alus.reduce.eq(delayed(m, packet.reduce, behind, name="reduce")),
             alus.arithmetic.eq(delayed(m, packet.arithmetic, behind, name="arithmetic")),
-            alus.tag.eq(delayed(m, tag, behind, name="tag")),
-            alus.a.eq(self.read.data),
-            alus.b.eq(delayed(m, flit.data, 1 + behind, name="data")),
+            alus.tag.reduce.eq(alus.reduce),
+            alus.a.eq(self.update.operand), alus.b.eq(delayed(m, word, behind, name="data")),
+            self.update.result.eq(alus.o),
         ]
 
-        done = alus.o_tag
+        early = write_latency(config) - LANDED_EARLY
         m.d.comb += [
-            self.write.valid.eq(alus.o_valid), self.write.address.eq(done.address), self.write.data.eq(alus.o),
-            self.landed.valid.eq(alus.o_valid & done.last), self.landed.payload.eq(done.landed),
-            counts.reduced_beats.eq(alus.o_valid & done.reduce), counts.copied_beats.eq(alus.o_valid & ~done.reduce),
+            self.landed.valid.eq(delayed(m, accepted & last, early, name="landed", reset_less=False)),
+            self.landed.payload.eq(delayed(m, packet.landed, early, name="landed_beats")),
+            counts.reduced_beats.eq(alus.o_valid & alus.o_tag.reduce),
+            counts.copied_beats.eq(alus.o_valid & ~alus.o_tag.reduce),
         ]
         return m
 
@@ -205,8 +221,7 @@ class Receive(wiring.Component):
         config, communicator_status = self.config, self.communicator_status
         sender_layout = data.StructLayout({"communicator": 4, "epoch": EPOCH_WIDTH})
         # Communicator and epoch of the packet in progress at each port.
-        m.submodules.senders = senders = Table(sender_layout, depth=1 << (config.ports - 1).bit_length(), reads=1,
-                                               init=None)
+        m.submodules.senders = senders = Table(sender_layout, depth=_rows(self.numbers), reads=1, init=None)
         said, mine, stale = Signal(sender_layout), Signal(sender_layout), Signal()
         number = mine.communicator[:config.communicator_bits]
         m.d.comb += [
@@ -220,26 +235,37 @@ class Receive(wiring.Component):
         m.d.sync += self.progress.communicators.eq(Mux(valid & ~stale, 1 << number, 0))
         return stale
 
-    def _choose(self, m, *, slices):
-        """Take a beat from a port; return it, registered, with ``valid`` and the number of the port."""
+    def _choose(self, m, taken, *, slices):
+        """Take a beat from a port when the next stage is free or ``taken``; return it, registered, with ``valid`` and
+        the number of the port in this pipe."""
         ports = list(self.ports)
         m.submodules.turn = turn = RoundRobin(len(ports))
         ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; in the middle of a packet
         staying, granted = Signal(), Signal(len(ports))
         valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
-        chosen = Signal.like(number)
+        chosen, free = Signal.like(number), Signal()
         m.d.comb += [
-            ready.eq(Cat(port.valid for port in ports) & ~self._paced(m, granted, slices)),
+            free.eq(~valid | taken),
+            ready.eq(Cat(port.valid for port in ports) & ~self._paced(m, granted & free.replicate(len(ports)), slices)),
             staying.eq((ready & stays).any()),
-            turn.requests.eq(ready), turn.advance.eq(~staying),
+            turn.requests.eq(ready), turn.advance.eq(~staying & free),
             granted.eq(Mux(staying, stays, turn.grant_onehot)), chosen.eq(Mux(staying, number, turn.grant)),
-            *(port.ready.eq(has) for port, has in zip(ports, granted, strict=True)),
+            *(port.ready.eq(has & free) for port, has in zip(ports, granted, strict=True)),
         ]
         flit = Signal(flit_layout(self.config), reset_less=True)
-        m.d.sync += [valid.eq(turn.valid), flit.eq(_select([port.payload for port in ports], chosen))]
-        with m.If(turn.valid):
-            m.d.sync += [number.eq(chosen), stays.eq(granted & ~Cat(port.payload.last for port in ports))]
+        with m.If(free):
+            m.d.sync += [valid.eq(turn.valid), flit.eq(_select([port.payload for port in ports], chosen))]
+            with m.If(turn.valid):
+                m.d.sync += [number.eq(chosen), stays.eq(granted & ~Cat(port.payload.last for port in ports))]
         return valid, number, flit
+
+    def _pause(self, m, reduces, slices):
+        """Whether an earlier reduction is in progress, ``slices`` cycles at a time."""
+        if slices == 1:
+            return C(0)
+        left = Signal(range(slices))
+        m.d.sync += left.eq(Mux(reduces, slices - 1, left - left.any()))
+        return left.any()
 
     def _paced(self, m, granted, slices):
         """Ports to exclude now, because their next beat is to be reduced and an earlier reduction is in progress."""
@@ -258,21 +284,21 @@ class Receive(wiring.Component):
             m.d.sync += left.eq(left - 1)
         return reducing & (left != 0).replicate(len(self.ports))
 
-    def _packet(self, m, known, port, flit):
-        """The packet of the beat that was looked up; ``beat`` is where that beat goes."""
+    def _packet(self, m, known, port, flit, looked):
+        """The packet of the beat that was looked up; ``beat`` is where that beat goes. It stays until ``looked``."""
         config, destination = self.config, self.lookup.destination
         # The packet in progress at each port.
-        m.submodules.packets = packets = Table(
-            _packet_layout(config), depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
+        m.submodules.packets = packets = Table(_packet_layout(config), depth=_rows(self.numbers), reads=1, init=None)
         beyond = Signal()
         m.d.comb += beyond.eq((flit.header.offset + flit.header.beats)[config.chunk_beat_bits:].any())
         # The header's fields, one cycle later.
         number = Signal.like(port, reset_less=True)
         said = Signal(data.StructLayout({"first": 1, "beat": config.chunk_beat_bits, "beats": 7, "reduce": 1,
                                          "beyond": 1}), reset_less=True)
-        m.d.sync += [number.eq(port), said.first.eq(flit.first), said.beat.eq(flit.header.offset),
-                     said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce), said.beyond.eq(beyond),
-                     self.counts.bad_packets.eq(known & said.first & said.beyond)]
+        with m.If(looked):
+            m.d.sync += [number.eq(port), said.first.eq(flit.first), said.beat.eq(flit.header.offset),
+                         said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce), said.beyond.eq(beyond)]
+        m.d.sync += self.counts.bad_packets.eq(known & said.first & said.beyond)
 
         begun, packet, after = (Signal(_packet_layout(config), name=name) for name in ("begun", "packet", "after"))
         m.d.comb += [
@@ -281,9 +307,14 @@ class Receive(wiring.Component):
             begun.landed.fsm.eq(destination.fsm), begun.landed.beats.eq(said.beats),
             packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
             after.eq(packet), after.beat.eq(packet.beat + 1),
-            packets.write.en.eq(known), packets.write.addr.eq(number), packets.write.data.eq(after),
+            packets.write.en.eq(known & looked), packets.write.addr.eq(number), packets.write.data.eq(after),
         ]
         return packet
+
+
+def _rows(ports):
+    """Rows of a table with an entry for each port."""
+    return max(2, 1 << (len(ports) - 1).bit_length())
 
 
 def _select(values, number):

@@ -22,12 +22,15 @@ from .config import AceConfig
 from .extents import ExtentRead, Extents, ExtentWrite
 from .programs.store import ProgramRead, Programs, ProgramWrite
 
-__all__ = ["PROGRAM_READERS", "SHARE_READERS", "TableRegisters", "Tables"]
+__all__ = ["PROGRAM_READERS", "TableRegisters", "Tables", "share_readers"]
 
 PROGRAM_READERS = 4
 """Readers of the chunk path; the decoder is one more."""
 
-SHARE_READERS = 4
+
+def share_readers(config):
+    """Readers of the communicators' shares: the look-up of each pipe, of GRANTs, and two of the chunker."""
+    return config.pipes + 3
 
 
 class TableRegisters(wiring.Signature):
@@ -50,7 +53,7 @@ class Tables(wiring.Component):
     communicator : ``In(CommunicatorWrite)``, registers : ``In(TableRegisters)``
     programs : ``In(ProgramRead).array(PROGRAM_READERS)``, decoder_program : ``In(ProgramRead)``
         Earlier ones have priority, the decoder is last.
-    shares : ``In(ShareRead).array(SHARE_READERS)``, shape : ``In(ShapeRead)``
+    shares : ``In(ShareRead).array(share_readers)``, shape : ``In(ShapeRead)``
     send_extents, receive_extents : ``In(ExtentRead).array(2)``
         Only if the accelerator is ``varying``. The first has priority.
     """
@@ -61,7 +64,7 @@ class Tables(wiring.Component):
             "init": In(SweepSignature(config)),
             "communicator": In(CommunicatorWrite(config)), "registers": In(TableRegisters(config)),
             "programs": In(ProgramRead(config)).array(PROGRAM_READERS), "decoder_program": In(ProgramRead(config)),
-            "shares": In(ShareRead(config)).array(SHARE_READERS), "shape": In(ShapeRead(config)),
+            "shares": In(ShareRead(config)).array(share_readers(config)), "shape": In(ShapeRead(config)),
             **({"send_extents": In(ExtentRead(config)).array(2), "receive_extents": In(ExtentRead(config)).array(2)}
                if config.varying else {}),
         })
@@ -69,7 +72,7 @@ class Tables(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(communicators=Communicators(config, shares=SHARE_READERS),
+        wires.add(communicators=Communicators(config, shares=share_readers(config)),
                   programs=Programs(config, clients=PROGRAM_READERS + 1))
         wires.connect("self.init", "communicators.init")
         wires.connect("self.communicator", "communicators.write")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transmit: reads pieces of chunks from the SRAM and sends them at the ports, with GRANTs between them.
+"""Transmit: reads pieces of chunks from the SRAM and sends them at the ports of a pipe.
 
-Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 3 cycles from a send to its first beat on a port; 0 from a GRANT to
-its port.  Throughput: one beat per cycle over all ports, for packets of any length; in addition, one GRANT per cycle.
+Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 3 cycles from a send to its first beat on a port.  Throughput: one
+beat per cycle over all ports of the pipe, for packets of any length.
 """
 
 from amaranth import *
@@ -13,11 +13,11 @@ from hw.common.delay import delayed
 
 from .config import AceConfig
 from .faults import AbortSend
-from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
-from .link.sender import ReplayLevels, SignalPort
+from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout
+from .link.sender import ReplayLevels
 from .sram import SramReadSignature
 
-__all__ = ["GrantPort", "SendPort", "Transmit", "TransmitCounts"]
+__all__ = ["SendPort", "Transmit", "TransmitCounts"]
 
 
 class SendPort(wiring.Signature):
@@ -41,22 +41,11 @@ class SendPort(wiring.Signature):
         })
 
 
-class GrantPort(wiring.Signature):
-    """GRANTs to send: a stream of ``signal_layout`` from the pool, and credits ahead of it.
-
-    Transmit drives ``free``, a bit for each port: credit for at least two GRANTs more than those taken up to the
-    previous cycle.
-    """
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({**stream.Signature(signal_layout(config)).members, "free": In(config.ports)})
-
-
 class TransmitCounts(wiring.Signature):
-    """Counts of Transmit, a strobe for each port: in the previous cycle, a beat of a DATA packet went to the port."""
+    """Counts of Transmit, a strobe for each of its ports: in the previous cycle, a beat of a DATA packet went to it."""
 
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({"sent_beats": Out(config.ports)})
+    def __init__(self, ports: int) -> None:
+        super().__init__({"sent_beats": Out(ports)})
 
 
 class Transmit(wiring.Component):
@@ -66,37 +55,38 @@ class Transmit(wiring.Component):
     user observes ``free``, no port blocks another, and an urgent packet waits for at most one packet besides the one on
     the link.
 
-    GRANTs have their own path; the ports send them before waiting packets. ABORTs are sent between packets, and while
-    one waits, the port is not ``free``.
+    GRANTs do not pass here; the ports send them before waiting packets. ABORTs are sent between packets, and while one
+    waits, the port is not ``free``.
 
     Parameters
     ----------
     config : AceConfig
+    pipe : int
+        Number of the pipe, which has the ports ``config.pipe_ports[pipe]``. Sends and ABORTs name ports by their
+        numbers in the accelerator; there is never credit for a port of another pipe.
 
     Members
     -------
-    sends : ``In(SendPort)``, signals : ``In(GrantPort)``
+    sends : ``In(SendPort)``
     abort : ``In(AbortSend)``
     read : ``Out(SramReadSignature)``
-    ports : ``Out(stream.Signature(flit_layout)).array(ports)``
+    ports : ``Out(stream.Signature(flit_layout)).array(ports of the pipe)``
         Packets. The port always has free entries for what is sent to it: ``ready`` is ignored.
-    port_signals : ``Out(SignalPort).array(ports)``
-        GRANTs.
-    levels : ``In(ReplayLevels).array(ports)``
+    levels : ``In(ReplayLevels).array(ports of the pipe)``
     counts : ``Out(TransmitCounts)``
     """
 
     AHEAD = 16
     """Beats that cover a link of a beat per cycle while the next packet is chosen and read."""
 
-    def __init__(self, config: AceConfig) -> None:
+    def __init__(self, config: AceConfig, pipe: int = 0) -> None:
         self.config = config
+        self.numbers = config.pipe_ports[pipe]
+        ports = len(self.numbers)
         super().__init__({
-            "sends": In(SendPort(config)), "signals": In(GrantPort(config)), "abort": In(AbortSend(config)),
-            "read": Out(SramReadSignature(config)),
-            "ports": Out(stream.Signature(flit_layout(config))).array(config.ports),
-            "port_signals": Out(SignalPort(config)).array(config.ports),
-            "levels": In(ReplayLevels(config)).array(config.ports), "counts": Out(TransmitCounts(config)),
+            "sends": In(SendPort(config)), "abort": In(AbortSend(config)), "read": Out(SramReadSignature(config)),
+            "ports": Out(stream.Signature(flit_layout(config))).array(ports),
+            "levels": In(ReplayLevels(config)).array(ports), "counts": Out(TransmitCounts(ports)),
         })
 
     @property
@@ -107,10 +97,9 @@ class Transmit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        fits, signal_fits = Signal(config.ports, init=-1), Signal(config.ports)
+        fits = Signal(config.ports, init=sum(1 << number for number in self.numbers))
         taken = Signal()
-        m.d.comb += [taken.eq(self.sends.valid & self.sends.ready),
-                     self.signals.ready.eq(signal_fits.bit_select(self.signals.payload.port, 1))]
+        m.d.comb += taken.eq(self.sends.valid & self.sends.ready)
         packet, reading = self._next(m, taken, fits)
 
         # A beat is requested now, and arrives ``sram_latency`` cycles later together with its header.
@@ -123,8 +112,8 @@ class Transmit(wiring.Component):
         known = delayed(m, requested, config.sram_latency, name="known")
 
         send = self.sends.payload
-        for number, port in enumerate(self.ports):
-            signals, flit = self.port_signals[number], port.payload
+        for index, (number, port) in enumerate(zip(self.numbers, self.ports, strict=True)):
+            flit = port.payload
             # Beats that were taken and are not yet included in the port's levels.
             held = Signal(range(2 * config.packet_beats + 8), name=f"held_{number}")
             mine, beats = taken & (send.port == number), send.header.beats
@@ -140,8 +129,8 @@ class Transmit(wiring.Component):
                 after = Signal.like(held, name=f"after_{number}")       # without ``one`` more
                 kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                                  for name in ("kept", "waiting"))
-                m.d.comb += [after.eq(held + more), kept.eq(self.levels[number].level + after),
-                             waiting.eq(self.levels[number].fresh + after)]
+                m.d.comb += [after.eq(held + more), kept.eq(self.levels[index].level + after),
+                             waiting.eq(self.levels[index].fresh + after)]
                 most = config.replay_beats - config.packet_beats - one
                 cases.append(Cat(
                     _at_most(kept, most),
@@ -157,9 +146,6 @@ class Transmit(wiring.Component):
                          & ~(self.sends.valid & (send.port == number))),
                 self.abort.taken[number].eq(abort), port.valid.eq(beat | abort), flit.data.eq(self.read.data),
                 *(flit[name].eq(known[name]) for name in ("header", "first", "last")),
-                signals.valid.eq(self.signals.valid & (self.signals.payload.port == number)),
-                signals.payload.eq(self.signals.payload.header), signal_fits[number].eq(signals.ready),
-                self.signals.free[number].eq(signals.free),
             ]
             with m.If(beat):
                 m.d.sync += inside.eq(~known.last)
@@ -169,7 +155,7 @@ class Transmit(wiring.Component):
                     flit.header.epoch.eq(self.abort.epoch), flit.data[:RecordLayout.size].eq(self.abort.record),
                     flit.first.eq(1), flit.last.eq(1),
                 ]
-            m.d.sync += self.counts.sent_beats[number].eq(beat)
+            m.d.sync += self.counts.sent_beats[index].eq(beat)
         return m
 
     def _next(self, m, taken, fits):

@@ -4,6 +4,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -22,7 +23,7 @@ from hw.ace.programs.schedule import plan, role_of
 from hw.ace.programs.store import Programs, ProgramWrite
 from hw.ace.words import Collective
 
-CONFIG = TINY
+CONFIG = replace(TINY, pipes=2)
 FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
 COMMUNICATOR = 2
 LIMIT = 20_000
@@ -43,15 +44,18 @@ class _Rank(wiring.Component):
         m = Module()
         m.submodules.pool = pool = FsmPool(CONFIG)
         m.submodules.programs = programs = Programs(CONFIG, clients=1)
-        m.submodules.communicators = communicators = Communicators(CONFIG, shares=2)
+        m.submodules.communicators = communicators = Communicators(CONFIG, shares=CONFIG.pipes + 1)
         connect(m, pool.program, programs.reads[0])
-        for name in ("chunks", "grant", "landed"):
+        for name in ("chunks", "grant"):
             connect(m, flipped(getattr(self, name)), getattr(pool, name))
-        for name in ("done", "sends", "signals", "turns"):
+        for name in ("done", "signals", "turns"):
             connect(m, getattr(pool, name), flipped(getattr(self, name)))
+        for number in range(CONFIG.pipes):
+            connect(m, flipped(self.landed[number]), pool.landed[number])
+            connect(m, pool.sends[number], flipped(self.sends[number]))
+            connect(m, pool.lookup_shares[number], communicators.shares[number])
         connect(m, flipped(self.write), programs.write)
-        connect(m, pool.lookup_share, communicators.shares[0])
-        connect(m, pool.grant_share, communicators.shares[1])
+        connect(m, pool.grant_share, communicators.shares[CONFIG.pipes])
         m.d.comb += [
             communicators.write.valid.eq(self.write.valid), communicators.write.number.eq(COMMUNICATOR),
             communicators.write.share.eq(share_layout(CONFIG).const({
@@ -69,9 +73,9 @@ class _World:
         self.fsm_mask, self.delayed = fsm_mask, delayed
         self.ranks = [_Rank(fsm_mask) for _ in programs]
         self.srams = [{} for _ in programs]
-        self.reading = [deque() for _ in programs]
+        self.reading = [[deque() for _ in range(CONFIG.pipes)] for _ in programs]
         self.links = {}                     # (rank, its port) -> packets in flight to it
-        self.sending = [None for _ in programs]
+        self.sending = [[None] * CONFIG.pipes for _ in programs]
         self.through = [[] for _ in programs]
 
     def neighbour(self, rank, port):
@@ -123,59 +127,74 @@ class _World:
         ctx.set(rank.done.ready, 1)
         if ctx.get(rank.done.valid):
             self.through[number].append(ctx.get(rank.done.payload))
-        ctx.set(rank.sends.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
         ctx.set(rank.signals.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
-
-        # A packet is visible here in the cycle after its offer, as ``offering`` is.
-        offering = ctx.get(rank.turns.offering)
-        send = ctx.get(rank.sends.payload) if ctx.get(rank.sends.valid) else None
-        if send is not None and self.sending[number] is None:
-            assert offering == 1 << send.header.communicator
-        assert not offering or self.chunks[number][0]["sequence"] not in {chunk["sequence"] for chunk in waiting}
-
-        busy = len(self.reading[number]) > 3
-        self.sending[number] = send if busy else None
-        ctx.set(rank.sends.ready, not busy)
-        if ctx.get(rank.sends.valid) and not busy:
-            send = ctx.get(rank.sends.payload)
-            before = self.reading[number][-1][0] if self.reading[number] else now
-            self.reading[number].append((before + self.rng.randint(1, 20 if self.slow else 2), send))
         ctx.set(rank.signals.ready, 1)
         if ctx.get(rank.signals.valid):
             signal = ctx.get(rank.signals.payload)
             self._put(number, now, signal.port, signal.header, None)
+        offering = ctx.get(rank.turns.offering)
+        assert not offering or self.chunks[number][0]["sequence"] not in {chunk["sequence"] for chunk in waiting}
+        for pipe in range(CONFIG.pipes):
+            self._send(ctx, now, number, pipe, rank.sends[pipe], offering)
 
-        ctx.set(rank.sends.read, 0)
-        if self.reading[number] and self.reading[number][0][0] <= now:
-            _, send = self.reading[number].popleft()
-            ctx.set(rank.sends.read, 1)
-            ctx.set(rank.sends.fsm, send.fsm)
+        ctx.set(rank.grant.valid, 0)
+        granted, landed = False, set()
+        for pipe, ports in enumerate(CONFIG.pipe_ports):
+            ctx.set(rank.landed[pipe].valid, 0)
+            for port in ports:
+                link = self.links.get((number, port))
+                if not link or link[0][0] > now:
+                    continue
+                if link[0][1].kind == PacketKind.GRANT:
+                    if granted:
+                        continue
+                    granted = True
+                    _, header, _ = link.popleft()
+                    ctx.set(rank.grant.valid, 1)
+                    ctx.set(rank.grant.payload, {"port": port, "grant": {name: header[name] for name in (
+                        "communicator", "sequence", "phase", "granted")}})
+                else:
+                    _, header, beats = link.popleft()
+                    fsm = header.sequence & self.fsm_mask
+                    assert fsm not in landed, "An FSM receives at two ports in the same cycle"
+                    landed.add(fsm)
+                    self._land(ctx, number, rank.landed[pipe], header, beats)
+                break
+
+    def _send(self, ctx, now, number, pipe, sends, offering):
+        """One cycle of one pipe."""
+        free = self.rng.getrandbits(CONFIG.ports) if self.slow else (1 << CONFIG.ports) - 1
+        ctx.set(sends.free, free & sum(1 << port for port in CONFIG.pipe_ports[pipe]))
+        # A packet is visible here in the cycle after its offer, as ``offering`` is.
+        send = ctx.get(sends.payload) if ctx.get(sends.valid) else None
+        if send is not None and self.sending[number][pipe] is None:
+            assert offering == 1 << send.header.communicator and send.port in CONFIG.pipe_ports[pipe]
+
+        reading = self.reading[number][pipe]
+        busy = len(reading) > 3
+        self.sending[number][pipe] = send if busy else None
+        ctx.set(sends.ready, not busy)
+        if send is not None and not busy:
+            before = reading[-1][0] if reading else now
+            reading.append((before + self.rng.randint(1, 20 if self.slow else 2), send))
+
+        ctx.set(sends.read, 0)
+        if reading and reading[0][0] <= now:
+            _, send = reading.popleft()
+            ctx.set(sends.read, 1)
+            ctx.set(sends.fsm, send.fsm)
             beats = [self.srams[number].pop(send.address + beat, None) for beat in range(send.header.beats + 1)]
             for beat, value in enumerate(beats):
                 assert value is not None, "A beat that never came is sent"
                 self.srams[number][send.address + beat] = value
             self._put(number, now, send.port, send.header, beats)
 
-        ctx.set(rank.grant.valid, 0)
-        ctx.set(rank.landed.valid, 0)
-        for port in range(CONFIG.ports):
-            link = self.links.get((number, port))
-            if link and link[0][0] <= now:
-                _, header, beats = link.popleft()
-                if header.kind == PacketKind.GRANT:
-                    ctx.set(rank.grant.valid, 1)
-                    ctx.set(rank.grant.payload, {"port": port, "grant": {name: header[name] for name in (
-                        "communicator", "sequence", "phase", "granted")}})
-                else:
-                    self._land(ctx, number, rank, header, beats)
-                break
-
     def _put(self, number, now, port, header, beats):
         to = (self.neighbour(number, port), port ^ 1)
         link = self.links.setdefault(to, deque())
         link.append((max(now + self._delay(to), link[-1][0] if link else 0), header, beats))
 
-    def _land(self, ctx, number, rank, header, beats):
+    def _land(self, ctx, number, landed, header, beats):
         slot = header.sequence & SLOT_MASK
         for beat, value in enumerate(beats):
             at = slot * CONFIG.chunk_beats + header.offset + beat
@@ -184,8 +203,8 @@ class _World:
                 assert here is not None, "A beat is reduced where nothing is"
                 value += here
             self.srams[number][at] = value
-        ctx.set(rank.landed.valid, 1)
-        ctx.set(rank.landed.payload, {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1})
+        ctx.set(landed.valid, 1)
+        ctx.set(landed.payload, {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1})
 
 
 def _program(collective, shape, entry, root, up):

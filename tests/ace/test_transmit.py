@@ -11,9 +11,9 @@ import cocotb
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
+from hw.ace.layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout
 from hw.ace.transmit import Transmit
-from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
+from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ECP5, each_alone
 
 pytestmark = pytest.mark.rtl
@@ -49,7 +49,7 @@ class _Memory:
 
 
 class _Bench:
-    """Sends and GRANTs with their expected packets."""
+    """Sends with their expected packets."""
 
     def __init__(self, dut, *, stalls="none", refuse=0.0, polite=True):
         self.dut, self.config = dut, CONFIGS[os.environ["CONFIG"]]
@@ -61,13 +61,9 @@ class _Bench:
         # ABORTs may precede the last packet.
         self.queue_beats = Transmit.AHEAD + self.config.packet_beats + 2 if polite else self.config.replay_beats
         self.sends = Source(dut, "sends", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._send_taken)
-        self.signals = Source(dut, "signals", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._signal_taken)
         ports = range(self.config.ports)
-        self.grant_sinks = [Sink(dut, f"port_signals__{port}", self._grant_came(port), stalls=stalls,
-                                 seed=cocotb.RANDOM_SEED) for port in ports]
         self.memories = [_Memory(stalls, self.rng) for _ in ports]
-        self.packets, self.grants = [deque() for _ in ports], [deque() for _ in ports]
-        self.waiting_sends, self.waiting_signals = deque(), deque()
+        self.packets, self.waiting = [deque() for _ in ports], deque()
         self.responses, self.to_be_sent = {}, deque()
         self.log = []           # (cycle, what, port)
         self.beats, self.counted = [0 for _ in ports], [0 for _ in ports]
@@ -76,26 +72,20 @@ class _Bench:
 
     @property
     def actors(self):
-        return [self.sends, self.signals, *self.grant_sinks, self]
+        return [self.sends, self]
 
     def send(self, port=None, beats=None):
         config, rng = self.config, self.rng
         beats = beats or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
         header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, beats=beats - 1)
         slot, offset = rng.randrange(config.slots), rng.randint(0, config.chunk_beats - beats)
-        self.waiting_sends.append(random_fields(
+        self.waiting.append(random_fields(
             rng, send_layout(config), port=rng.randrange(config.ports) if port is None else port,
             address=slot * config.chunk_beats + offset, header=header))
 
-    def grant(self, port=None):
-        header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT)
-        port = self.rng.randrange(self.config.ports) if port is None else port
-        self.waiting_signals.append({"port": port, "header": header})
-
     async def finish(self):
         def done():
-            return not (self.waiting_sends or self.waiting_signals or self.sends.items or self.signals.items
-                        or any(self.packets) or any(self.begun) or any(self.grants) or self.to_be_sent)
+            return not (self.waiting or self.sends.items or any(self.packets) or any(self.begun) or self.to_be_sent)
 
         await run(self.dut, self.actors, until=done)
         end = self.cycle + 2
@@ -108,7 +98,6 @@ class _Bench:
         dut = self.dut
         for port, memory in enumerate(self.memories):
             memory.pass_on(self.cycle)
-            getattr(dut, f"port_signals__{port}__free").value = 1
             getattr(dut, f"levels__{port}__level").value = memory.level
             getattr(dut, f"levels__{port}__fresh").value = memory.fresh
         dut.read__data.value = self.responses.pop(self.cycle + 1, 0)
@@ -135,15 +124,12 @@ class _Bench:
             self.counted[port] += int(dut.counts__sent_beats.value) >> port & 1
         # A send is chosen by the current credits, and offered in the next cycle. ``free`` does not yet include a send
         # that is taken now.
-        for waiting, source, vacant, layout in (
-                (self.waiting_sends, self.sends, dut.sends__free, send_layout(self.config)),
-                (self.waiting_signals, self.signals, dut.signals__free, signal_layout(self.config))):
-            if waiting and not source.items:
-                allowed = int(vacant.value) & ~(self.unknown if source is self.sends else 0)
-                chosen = next((item for item in waiting if not self.polite or allowed >> item["port"] & 1), None)
-                if chosen:
-                    waiting.remove(chosen)
-                    source.items.append(bits(layout, chosen))
+        if self.waiting and not self.sends.items:
+            allowed = int(dut.sends__free.value) & ~self.unknown
+            chosen = next((item for item in self.waiting if not self.polite or allowed >> item["port"] & 1), None)
+            if chosen:
+                self.waiting.remove(chosen)
+                self.sends.items.append(bits(send_layout(self.config), chosen))
         self.unknown = 0
 
     def _send_taken(self, item, cycle):
@@ -154,17 +140,6 @@ class _Bench:
         self.packets[send["port"]].append((send["header"], words))
         self.to_be_sent.append([send["fsm"], len(words)])
         self.log.append((self.cycle + 1, "send", send["port"]))
-
-    def _signal_taken(self, item, cycle):
-        signal = unpack(signal_layout(self.config), item)
-        self.grants[signal["port"]].append(signal["header"])
-        self.log.append((self.cycle + 1, "signal", signal["port"]))
-
-    def _grant_came(self, port):
-        def got(item, cycle):
-            assert item == self.grants[port].popleft()
-            self.log.append((self.cycle + 1, "grant", port))
-        return got
 
     def _beat(self, port, item):
         """A beat arrives at the port, which must have a free entry for it."""
@@ -209,8 +184,6 @@ async def random_packets(dut, stalls, polite):
     bench = await _start(dut, stalls=stalls, polite=polite, refuse=0.2)
     for _ in range(400):
         bench.send(None if polite or bench.rng.random() < 0.2 else 0)
-        if bench.rng.random() < 0.5:
-            bench.grant()
     await bench.finish()
     assert len(bench.cycles("send")) == 400
 
@@ -242,9 +215,6 @@ async def latency(dut):
         await bench.finish()
         first = bench.cycles("send")[-1] + bench.transmit.latency
         assert bench.cycles("beat")[-beats:] == list(range(first, first + beats))
-    bench.grant()
-    await bench.finish()
-    assert bench.cycles("grant")[-1] == bench.cycles("signal")[-1]
 
 
 @cocotb.test()
@@ -263,7 +233,7 @@ async def full_rate(dut):
 
 @cocotb.test()
 async def full_port(dut):
-    """A port that sends nothing blocks neither the other ports nor its own GRANTs."""
+    """A port that sends nothing does not block the other ports."""
     bench = await _start(dut)
     bench.memories[2].stuck = True
     for _ in range(200):
@@ -273,9 +243,6 @@ async def full_port(dut):
     await run(dut, bench.actors, until=lambda: len(bench.cycles("beat")) == others)
     cycles = bench.cycles("beat")
     assert cycles[-1] - cycles[0] < others + bench.queue_beats
-    for _ in range(5):
-        bench.grant(2)
-    await run(dut, bench.actors, until=lambda: len(bench.cycles("signal")) == 5)
     assert bench.memories[2].fresh == Transmit.AHEAD + 1
     bench.memories[2].stuck = False
     await bench.finish()

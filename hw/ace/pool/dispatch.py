@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dispatch: starts the FSMs with chunks, and counts received beats for them.
 
-Chunker, Receive -> FsmDispatch -> Fsm.  Latency: none.  Throughput: one chunk and one packet per cycle.
+Chunker, Receive -> FsmDispatch -> Fsm.  Latency: none.  Throughput: one chunk per cycle, and one packet from
+each pipe.
 """
 
 from amaranth import *
@@ -11,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.config import AceConfig
 from hw.ace.layouts import chunk_layout
 from hw.ace.receive import DataLanded
+from hw.stream import selected
 
 from .fsm import BeatsLanded, FsmChunk, FsmsBusy, FsmStart
 
@@ -28,25 +30,26 @@ class FsmDispatch(wiring.Component):
     -------
     chunks : ``In(stream.Signature(chunk_layout))``
         Stalls while the chunk's FSM is busy.
-    landed : ``In(DataLanded)``
+    landed : ``In(DataLanded).array(pipes)``
+        At most one of a cycle is for the same FSM: an FSM receives at one port at a time.
     held : ``In(FsmChunk).array(fsms)``
         The chunks of the FSMs.
     busy : ``Out(FsmsBusy)``
     starts : ``Out(FsmStart).array(fsms)``, landings : ``Out(BeatsLanded).array(fsms)``
-        All payloads are equal, and those of ``starts`` are those of ``chunks`` in every cycle.
+        All payloads of ``starts`` are equal, and those of ``chunks`` in every cycle.
     """
 
     def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
-            "chunks": In(stream.Signature(chunk_layout(config))), "landed": In(DataLanded(config)),
+            "chunks": In(stream.Signature(chunk_layout(config))), "landed": In(DataLanded(config)).array(config.pipes),
             "held": In(FsmChunk(config)).array(config.fsms), "busy": Out(FsmsBusy(config)),
             "starts": Out(FsmStart(config)).array(config.fsms), "landings": Out(BeatsLanded()).array(config.fsms),
         })
 
     def elaborate(self, platform):
         m = Module()
-        chunk, packet = self.chunks.payload, self.landed.payload
+        chunk = self.chunks.payload
         m.d.comb += [
             self.busy.fsms.eq(Cat(held.busy for held in self.held)),
             self.chunks.ready.eq(~self.busy.fsms.bit_select(chunk.fsm, 1)),
@@ -55,6 +58,8 @@ class FsmDispatch(wiring.Component):
             m.d.comb += [
                 start.valid.eq(self.chunks.valid & ~self.held[number].busy & (chunk.fsm == number)),
                 start.payload.eq(chunk),
-                landing.valid.eq(self.landed.valid & (packet.fsm == number)), landing.payload.eq(packet.beats),
             ]
+            mine = Cat(packet.valid & (packet.payload.fsm == number) for packet in self.landed)
+            m.d.comb += [landing.valid.eq(mine.any()), landing.payload.eq(selected(
+                len(landing.payload), mine, [packet.payload.beats for packet in self.landed]))]
         return m

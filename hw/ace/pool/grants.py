@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.communicators import CommunicatorWrite, ShareRead, own
 from hw.ace.config import SEQUENCE_WIDTH, STEP_WIDTH, AceConfig
 from hw.ace.layouts import PHASE_WIDTH, grant_layout
-from hw.ace.receive import GrantReceived
+from hw.ace.pipe_merge import GrantReceived
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 

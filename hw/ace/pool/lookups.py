@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look-ups of FSMs: by received packets, and by software.
 
-Receive, Faults -> FsmLookups.  Latency: 1 cycle for a packet, none for software.  Throughput: one of each per cycle.
+Receive, Faults -> FsmLookups.  Latency: 1 cycle for a packet, none for software.  Throughput: one of each per cycle,
+a packet from each pipe.
 """
 
 from amaranth import *
@@ -26,7 +27,7 @@ class FsmLookups(wiring.Component):
 
     Members
     -------
-    packet : ``In(ChunkLookup)``, share : ``Out(ShareRead)``
+    packets : ``In(ChunkLookup).array(pipes)``, shares : ``Out(ShareRead).array(pipes)``
         The FSM of a packet follows from its communicator's share and its sequence number.
     state : ``In(FsmLookup)``
     held : ``In(FsmChunk).array(fsms)``, states : ``In(state_layout).array(fsms)``
@@ -35,19 +36,21 @@ class FsmLookups(wiring.Component):
     def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
-            "packet": In(ChunkLookup(config)), "share": Out(ShareRead(config)), "state": In(FsmLookup(config)),
+            "packets": In(ChunkLookup(config)).array(config.pipes),
+            "shares": Out(ShareRead(config)).array(config.pipes), "state": In(FsmLookup(config)),
             "held": In(FsmChunk(config)).array(config.fsms),
             "states": In(state_layout(config)).array(config.fsms),
         })
 
     def elaborate(self, platform):
         m = Module()
-        found, entry = Signal(self.config.fsm_bits), self.packet.destination
         slots, arithmetics = (Array(getattr(held, name) for held in self.held) for name in ("slot", "arithmetic"))
-        m.d.comb += [
-            self.share.number.eq(self.packet.chunk.communicator),
-            found.eq(own(self.share.share, self.packet.chunk.sequence)[0]),
-            self.state.state.eq(Array(self.states)[self.state.fsm]),
-        ]
-        m.d.sync += [entry.fsm.eq(found), entry.slot.eq(slots[found]), entry.arithmetic.eq(arithmetics[found])]
+        m.d.comb += self.state.state.eq(Array(self.states)[self.state.fsm])
+        for number, (packet, share) in enumerate(zip(self.packets, self.shares, strict=True)):
+            found, entry = Signal(self.config.fsm_bits, name=f"found_{number}"), packet.destination
+            m.d.comb += [share.number.eq(packet.chunk.communicator),
+                         found.eq(own(share.share, packet.chunk.sequence)[0])]
+            with m.If(packet.valid):
+                m.d.sync += [entry.fsm.eq(found), entry.slot.eq(slots[found]),
+                             entry.arithmetic.eq(arithmetics[found])]
         return m

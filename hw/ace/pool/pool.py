@@ -9,10 +9,11 @@
                                    |   x n   |
     status -> FsmCommunicators ----+         +-> SendArbiter -> sends
                                              +-> SignalArbiter -> signals
-                                             +-> FsmLookups <- lookup, state
+                                             +-> FsmLookups <- lookups, state
 
 Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from the request of a step to its word, 2
-from an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle; per port, a packet per two.
+from an offer to the packet.  Throughput: one step and one GRANT per cycle, and one packet for
+each pipe; per port, a packet per two.
 """
 
 from amaranth import *
@@ -24,8 +25,10 @@ from hw.ace.communicators import CommunicatorWrite, ShareRead
 from hw.ace.config import AceConfig
 from hw.ace.layouts import chunk_layout
 from hw.ace.programs.store import ProgramRead
-from hw.ace.receive import ChunkLookup, DataLanded, GrantReceived
-from hw.ace.transmit import GrantPort, SendPort
+from hw.ace.pipe_merge import GrantReceived
+from hw.ace.pipe_split import GrantPort
+from hw.ace.receive import ChunkLookup, DataLanded
+from hw.ace.transmit import SendPort
 from hw.ace.watchdog import PortTurns
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
@@ -58,9 +61,9 @@ class FsmPool(wiring.Component):
     done : ``Out(stream.Signature(slot))``
         Slots whose chunk has completed its phases.
     program : ``Out(ProgramRead)``
-    lookup_share, grant_share : ``Out(ShareRead)``
-    lookup : ``In(ChunkLookup)``, grant : ``In(GrantReceived)``, landed : ``In(DataLanded)``
-    sends : ``Out(SendPort)``, signals : ``Out(GrantPort)``
+    lookups : ``In(ChunkLookup).array(pipes)``, landed : ``In(DataLanded).array(pipes)``, grant : ``In(GrantReceived)``
+    lookup_shares : ``Out(ShareRead).array(pipes)``, grant_share : ``Out(ShareRead)``
+    sends : ``Out(SendPort).array(pipes)``, signals : ``Out(GrantPort)``
     state : ``In(FsmLookup)``
     communicator_status : ``In(CommunicatorStatusSignature)``
         Chunks of a stopped communicator are dropped. Packets of higher priority go first.
@@ -75,9 +78,11 @@ class FsmPool(wiring.Component):
             "init": In(SweepSignature(config)),
             "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(FsmsBusy(config)),
             "done": Out(stream.Signature(config.slot_bits)), "program": Out(ProgramRead(config)),
-            "lookup_share": Out(ShareRead(config)), "grant_share": Out(ShareRead(config)),
-            "lookup": In(ChunkLookup(config)), "grant": In(GrantReceived(config)), "landed": In(DataLanded(config)),
-            "sends": Out(SendPort(config)), "signals": Out(GrantPort(config)), "state": In(FsmLookup(config)),
+            "lookups": In(ChunkLookup(config)).array(config.pipes),
+            "landed": In(DataLanded(config)).array(config.pipes), "grant": In(GrantReceived(config)),
+            "lookup_shares": Out(ShareRead(config)).array(config.pipes), "grant_share": Out(ShareRead(config)),
+            "sends": Out(SendPort(config)).array(config.pipes), "signals": Out(GrantPort(config)),
+            "state": In(FsmLookup(config)),
             "communicator_status": In(CommunicatorStatusSignature(config)), "restart": In(CommunicatorWrite(config)),
             "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
         })
@@ -111,8 +116,8 @@ class FsmPool(wiring.Component):
         wires.connect("steps.entered", "grants.entered")
 
         # -- Packets.
-        wires.connect("self.lookup", "lookups.packet")
-        wires.connect("lookups.share", "self.lookup_share")
+        wires.connect("self.lookups", "lookups.packets")
+        wires.connect("lookups.shares", "self.lookup_shares")
         wires.connect("self.landed", "dispatch.landed")
         wires.connect("self.grant", "grants.grant")
         wires.connect("grants.share", "self.grant_share")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arbitration of the ports among the FSMs' DATA packets.
 
-Fsm -> SendArbiter -> Transmit.  Latency: 1 cycle.  Throughput: one packet per cycle; per port, a packet per two.
+Fsm -> SendArbiter -> Transmit.  Latency: 1 cycle.  Throughput: one packet per cycle for each pipe; per port, a packet
+per two.
 """
 
 from amaranth import *
@@ -30,8 +31,8 @@ class PoolCounts(wiring.Signature):
 
 
 class SendArbiter(wiring.Component):
-    """Serve the FSM of the previous packet until its message ends, it has to wait, or a chunk of a higher priority may
-    send; then serve the oldest chunk of the highest priority that may send.
+    """In each pipe, serve the FSM of the previous packet until its message ends, it has to wait, or a chunk of a higher
+    priority may send; then serve the oldest chunk of the highest priority that may send.
 
     So chunks follow each other through their phases and all dimensions are busy; with round robin they would all be in
     the same phase at the same time.
@@ -47,7 +48,7 @@ class SendArbiter(wiring.Component):
         Of the FSMs' communicators.
     starts : ``In(FsmStart).array(fsms)``, communicator_status : ``In(CommunicatorStatusSignature)``
         Age and priority of a new chunk. All payloads are equal.
-    o : ``Out(SendPort)``
+    o : ``Out(SendPort).array(pipes)``
     turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
     """
 
@@ -59,42 +60,60 @@ class SendArbiter(wiring.Component):
             "priorities": In(PRIORITY_WIDTH).array(config.fsms),
             "starts": In(FsmStart(config)).array(config.fsms),
             "communicator_status": In(CommunicatorStatusSignature(config)),
-            "o": Out(SendPort(config)), "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
+            "o": Out(SendPort(config)).array(config.pipes), "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
         })
 
     def elaborate(self, platform):
         m = Module()
+        offers, sent, taken = self.offers, 0, 0
+        for number, o in enumerate(self.o):
+            chosen, leaves = self._pipe(m, number, o)
+            taken |= chosen
+            sent |= leaves
+        for number, offer in enumerate(offers):
+            m.d.comb += [offer.taken.eq(taken[number]),
+                         offer.read.eq(Cat(o.read & (o.fsm == number) for o in self.o).any())]
+        m.d.comb += [
+            self.counts.starved_cycles.eq(
+                Cat(state.wants for state in self.states).any() & ~Cat(offer.valid for offer in offers).any()),
+            self.turns.sent.eq(sent),
+        ]
+        m.d.sync += self.turns.offering.eq(Cat(
+            Cat(offer.valid & (state.communicator == number)
+                for offer, state in zip(offers, self.states, strict=True)).any()
+            for number in range(self.config.communicators)))
+        return m
+
+    def _pipe(self, m, number, o):
+        """Serve the ports of a pipe, the only ones for which it has credit. Return the FSMs whose offer is taken, and
+        the communicators of which a packet leaves."""
         config, offers, priorities = self.config, self.offers, self.priorities
-        m.submodules.turn = turn = AgeArbiter(config.fsms)
-        open_ = Signal(config.fsms)             # with an offer for a port with free entries
-        last = Signal(config.fsms)              # FSM of the latest packet
-        packets = Signal(range(config.message_packets + 1))
-        stays, chosen = Signal(), Signal(config.fsms)
-        send, valid, free = Signal(send_layout(config), reset_less=True), Signal(), Signal()
+        m.submodules[f"turn_{number}"] = turn = AgeArbiter(config.fsms)
+        open_ = Signal(config.fsms, name=f"open_{number}")      # with an offer for a port with free entries
+        last = Signal(config.fsms, name=f"last_{number}")       # FSM of the latest packet
+        packets = Signal(range(config.message_packets + 1), name=f"packets_{number}")
+        stays, chosen = Signal(name=f"stays_{number}"), Signal(config.fsms, name=f"chosen_{number}")
+        send = Signal(send_layout(config), name=f"send_{number}", reset_less=True)
+        valid, free = Signal(name=f"valid_{number}"), Signal(name=f"free_{number}")
         # Chunks of a higher priority than that of the latest packet; than that of the starting chunk.
-        latest, starting, higher = Signal(PRIORITY_WIDTH), Signal(PRIORITY_WIDTH), Signal(config.fsms)
+        latest, starting = (Signal(PRIORITY_WIDTH, name=f"{name}_{number}") for name in ("latest", "starting"))
+        higher, taken = Signal(config.fsms, name=f"higher_{number}"), Signal(config.fsms, name=f"taken_{number}")
         m.d.sync += latest.eq(Array(priorities)[send.fsm])
         m.d.comb += [
             higher.eq(Cat(priority > latest for priority in priorities)),
             starting.eq(self.communicator_status.priorities[self.starts[0].payload.communicator]),
             turn.outranked.eq(Cat(starting > priority for priority in priorities)),
             # ``free`` does not yet include the packet that waits here.
-            open_.eq(Cat(offer.valid & self.o.free.bit_select(offer.port, 1) & ~(valid & (send.port == offer.port))
+            open_.eq(Cat(offer.valid & o.free.bit_select(offer.port, 1) & ~(valid & (send.port == offer.port))
                          for offer in offers)),
             turn.requests.eq(open_),
             stays.eq((open_ & last).any() & ~(open_ & higher).any() & (packets != config.message_packets)),
             chosen.eq(Mux(stays, last, turn.grant_onehot)),
-            free.eq(~valid | self.o.ready),
+            free.eq(~valid | o.ready),
             turn.started.eq(Cat(start.valid for start in self.starts)),
-            self.o.valid.eq(valid), self.o.payload.eq(send),
-            self.counts.starved_cycles.eq(
-                Cat(state.wants for state in self.states).any() & ~Cat(offer.valid for offer in offers).any()),
-            self.turns.sent.eq(Mux(valid & self.o.ready, 1 << send.header.communicator, 0)),
+            o.valid.eq(valid), o.payload.eq(send),
+            taken.eq(Mux(free, chosen, 0)),
         ]
-        m.d.sync += self.turns.offering.eq(Cat(
-            Cat(offer.valid & (state.communicator == number)
-                for offer, state in zip(offers, self.states, strict=True)).any()
-            for number in range(config.communicators)))
         with m.If(free):
             m.d.sync += valid.eq(open_.any())
             with m.If(open_.any()):
@@ -103,7 +122,4 @@ class SendArbiter(wiring.Component):
                         (send.port, [offer.port for offer in offers]), (send.fsm, range(config.fsms)),
                         (send.address, [offer.address for offer in offers]),
                         (send.header, [offer.header for offer in offers])))]
-        for number, offer in enumerate(offers):
-            m.d.comb += [offer.taken.eq(free & chosen[number]),
-                         offer.read.eq(self.o.read & (self.o.fsm == number))]
-        return m
+        return taken, Mux(valid & o.ready, 1 << send.header.communicator, 0)

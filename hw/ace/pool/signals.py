@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.config import AceConfig
 from hw.ace.layouts import signal_layout
-from hw.ace.transmit import GrantPort
+from hw.ace.pipe_split import GrantPort
 from hw.stream import RoundRobin, selected
 
 __all__ = ["SignalArbiter"]

@@ -15,7 +15,7 @@ from hw.ace.command_path import CommandPath
 from hw.ace.config import TINY
 from hw.ace.numerics.formats import DType, Reduction, growth, width
 from hw.ace.programs.schedule import assemble
-from hw.ace.tables import PROGRAM_READERS, SHARE_READERS, Tables
+from hw.ace.tables import PROGRAM_READERS, Tables, share_readers
 from hw.ace.words import Collective, CommandWord, HeaderWord, Status
 from hw.common.wiring import Wiring
 from hw.common.words import CompletionWord
@@ -86,10 +86,11 @@ class FrontEnd(wiring.Component):
         wires.connect("commands.shape", "tables.shape")
         wires.connect("commands.program", "tables.decoder_program")
         wires.connect("chunker.program", f"tables.programs[{PROGRAM_READERS - 1}]")
-        wires.connect("chunker.cut_share", f"tables.shares[{SHARE_READERS - 2}]")
-        wires.connect("chunker.start_share", f"tables.shares[{SHARE_READERS - 1}]")
+        shares = share_readers(config)
+        wires.connect("chunker.cut_share", f"tables.shares[{shares - 2}]")
+        wires.connect("chunker.start_share", f"tables.shares[{shares - 1}]")
         absent = [*(f"tables.programs[{number}]" for number in range(PROGRAM_READERS - 1)),
-                  *(f"tables.shares[{number}]" for number in range(SHARE_READERS - 2))]
+                  *(f"tables.shares[{number}]" for number in range(shares - 2))]
         if config.varying:
             for side in ("send_extents", "receive_extents"):
                 wires.connect(f"commands.{side}", f"tables.{side}[1]")

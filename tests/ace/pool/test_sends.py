@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arbiter of the pool's packets alone: messages, ages, priorities, ports without credits, and the counts."""
 
+from dataclasses import replace
+
 import pytest
 
 from hw.ace.config import TINY
@@ -17,7 +19,8 @@ class Bench:
 
     def __init__(self, ctx, dut):
         self.ctx, self.dut, self.sent = ctx, dut, []
-        ctx.set(dut.o.free, -1)
+        for o, ports in zip(dut.o, dut.config.pipe_ports, strict=True):
+            ctx.set(o.free, sum(1 << port for port in ports))
 
     def priority(self, fsm, priority):
         """Set the priority of the FSM's communicator, whose number is that of the FSM."""
@@ -46,17 +49,18 @@ class Bench:
 
     async def step(self, *, ready=1):
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.o.ready, ready)
+        for o in dut.o:
+            ctx.set(o.ready, ready)
         taken = [fsm for fsm, offer in enumerate(dut.offers) if ctx.get(offer.taken)]
-        assert len(taken) <= 1 and all(ctx.get(dut.offers[fsm].valid) for fsm in taken)
-        valid = ctx.get(dut.o.valid)
+        assert len(taken) <= len(dut.o) and all(ctx.get(dut.offers[fsm].valid) for fsm in taken)
         turns = 0
-        if valid and ready:
-            payload = ctx.get(dut.o.payload)
-            assert payload.address == 16 * payload.fsm
-            assert payload.port == ctx.get(dut.offers[payload.fsm].port)
-            turns = 1 << payload.header.communicator
-            self.sent.append(payload.fsm)
+        for o, ports in zip(dut.o, dut.config.pipe_ports, strict=True):
+            if ctx.get(o.valid) and ready:
+                payload = ctx.get(o.payload)
+                assert payload.address == 16 * payload.fsm
+                assert payload.port == ctx.get(dut.offers[payload.fsm].port) and payload.port in ports
+                turns |= 1 << payload.header.communicator
+                self.sent.append(payload.fsm)
         assert ctx.get(dut.turns.sent) == turns
         await ctx.tick()
 
@@ -70,8 +74,8 @@ class Bench:
         return self.sent[start:start + count]
 
 
-def run(body):
-    dut = SendArbiter(TINY)
+def run(body, config=TINY):
+    dut = SendArbiter(config)
 
     async def testbench(ctx):
         await body(Bench(ctx, dut))
@@ -159,16 +163,16 @@ def test_ports_and_stalls():
         await bench.start(0, 1)
         bench.offer(0, port=0)
         bench.offer(1, port=1)
-        bench.ctx.set(bench.dut.o.free, 0b10)
+        bench.ctx.set(bench.dut.o[0].free, 0b10)
         assert await bench.packets(4) == [1] * 4
-        bench.ctx.set(bench.dut.o.free, 0)
+        bench.ctx.set(bench.dut.o[0].free, 0)
         for _ in range(SETTLED):
             await bench.step()
         sent = len(bench.sent)
         for _ in range(6):
             await bench.step()
         assert len(bench.sent) == sent
-        bench.ctx.set(bench.dut.o.free, 0b11)
+        bench.ctx.set(bench.dut.o[0].free, 0b11)
         for _ in range(6):
             await bench.step(ready=0)
             assert len(bench.sent) == sent
@@ -200,10 +204,10 @@ def test_reads_and_counts():
         ctx, dut = bench.ctx, bench.dut
         await bench.start(0, 1)
         for fsm in range(TINY.fsms):
-            ctx.set(dut.o.read, 1)
-            ctx.set(dut.o.fsm, fsm)
+            ctx.set(dut.o[0].read, 1)
+            ctx.set(dut.o[0].fsm, fsm)
             assert [ctx.get(offer.read) for offer in dut.offers] == [int(other == fsm) for other in range(TINY.fsms)]
-        ctx.set(dut.o.read, 0)
+        ctx.set(dut.o[0].read, 0)
         assert not any(ctx.get(offer.read) for offer in dut.offers)
         assert not ctx.get(dut.counts.starved_cycles)
         ctx.set(dut.states[1].wants, 1)
@@ -215,3 +219,31 @@ def test_reads_and_counts():
         assert ctx.get(dut.turns.offering) == 1 << 1
 
     run(body)
+
+
+def test_pipes():
+    """Each pipe has its own message, and sends a packet per cycle of its own ports beside the other; the two read
+    packets of different FSMs in the same cycle."""
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        await bench.start(0, 1, 2, 3)
+        for fsm, port in enumerate((0, 2, 1, 3)):
+            bench.offer(fsm, port=port)
+        assert sorted(await bench.packets(8 * MESSAGE)) == sorted([0, 1, 2, 3] * 2 * MESSAGE)
+        bench.withdraw(2)
+        bench.withdraw(3)
+        for _ in range(SETTLED):
+            await bench.step()
+        ctx.set(dut.o[0].free, 0)
+        for _ in range(SETTLED):
+            await bench.step()
+        bench.sent.clear()
+        bench.offer(2, port=1)
+        assert await bench.packets(4) == [2] * 4        # the other pipe has no credit
+        for fsms in ((0, 1), (2, 0), (3, 3)):
+            for o, fsm in zip(dut.o, fsms, strict=True):
+                ctx.set(o.read, 1)
+                ctx.set(o.fsm, fsm)
+            assert {fsm for fsm, offer in enumerate(dut.offers) if ctx.get(offer.read)} == set(fsms)
+
+    run(body, replace(TINY, pipes=2))
