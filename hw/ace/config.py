@@ -13,7 +13,7 @@ from .timing import AceTimingOptions
 
 __all__ = [
     "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH", "LINK_SEQUENCE_WIDTH",
-    "LINK_SESSION_WIDTH", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH",
+    "LINK_SESSION_WIDTH", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH",
     "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
@@ -24,6 +24,9 @@ PHASES = 4
 """Maximum ring passes of one program."""
 
 MAX_RANKS = 128
+
+PIPES = (1, 2, 4)
+"""Numbers of pipes between links and SRAM that an accelerator can have."""
 
 COLUMN_BYTES = 64
 """Shards, halves and pieces are cut at multiples of this number of bytes at every data width, so that the order of

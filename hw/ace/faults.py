@@ -19,8 +19,8 @@ from .communicators import EPOCH_WIDTH, CommunicatorWrite
 from .config import SEQUENCE_WIDTH, AceConfig
 from .layouts import RecordLayout
 from .operations import WorkSignature
-from .pool.fsm import FsmLookup, state_layout
 from .pipe_merge import AbortReceived
+from .pool.fsm import FsmLookup, state_layout
 from .watchdog import TimedOutSignature
 from .words import Status
 

@@ -6,10 +6,9 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from hw.ace.config import PRESETS
 from hw.errors import UserError
 from sim.ace.faults import FAULT_COUNTS
-from sim.cli.terminal_ace import add_config, at_work
+from sim.cli.terminal_ace import add_config, add_pipes, at_work, with_pipes
 from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
@@ -19,6 +18,7 @@ COLLECTIVES, MOST_COLLECTIVES = 200, 1_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
+    add_pipes(parser)
     parser.add_argument("--collectives", type=integer, metavar="N",
                         help=f"minimum number of collectives (default: {COLLECTIVES})")
     parser.add_argument("--revoke", type=integer, metavar="N",
@@ -45,14 +45,15 @@ def run(args: argparse.Namespace) -> int:
     from sim.ace.compare import compare
     from sim.ace.compare_errors import compare_errors
 
-    with at_work(args.config) as (library, notify):
+    config = with_pipes(args)
+    with at_work(args.config, config) as (library, notify):
         if args.revoke is None:
-            result = compare(PRESETS[args.config], collectives=args.collectives or COLLECTIVES, seed=args.seed,
+            result = compare(config, collectives=args.collectives or COLLECTIVES, seed=args.seed,
                              stalls=not args.no_stalls, faults=args.faults, library=library, progress=notify)
         else:
-            result = compare_errors(PRESETS[args.config], errors=args.revoke, seed=args.seed, library=library,
+            result = compare_errors(config, errors=args.revoke, seed=args.seed, library=library,
                                     progress=notify)
-    result = {"config": args.config, "seed": args.seed, **result}
+    result = {"config": args.config, "pipes": config.pipes, "seed": args.seed, **result}
     write_json(args.json, result)
     if args.json != "-":
         _show(result)

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     from sim.ace.trace import traced
 
     moves_data = collective.info.moves_data
-    with at_work(args.config) as (library, notify), Cluster(
+    with at_work(args.config, PRESETS[args.config]) as (library, notify), Cluster(
             PRESETS[args.config], shape, library=library, seed=args.seed,
             link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate, stall=args.stall),
             memory=Memory(read_latency=args.latency, write_latency=args.latency, stall=args.stall),

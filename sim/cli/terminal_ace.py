@@ -5,19 +5,21 @@ import argparse
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
+from hw.ace.config import DIMENSIONS, MAX_RANKS, PIPES, PRESETS, AceConfig
 from hw.errors import UserError
+from sim.terminal import integer
 
 if TYPE_CHECKING:
     from sim.ace.shared_library import Library
 
-__all__ = ["NotifyCycles", "add_config", "at_work", "nodes"]
+__all__ = ["NotifyCycles", "add_config", "add_pipes", "at_work", "nodes", "with_pipes"]
 
 NotifyCycles = Callable[[int, int | None, str], None]
 """Takes what is done, out of how much, and a note."""
@@ -26,6 +28,17 @@ NotifyCycles = Callable[[int, int | None, str], None]
 def add_config(parser: argparse.ArgumentParser, default: str = "tiny") -> None:
     parser.add_argument("--config", default=default, choices=list(PRESETS), metavar="C",
                         help=f"preset of the accelerator: {', '.join(PRESETS)} (default: {default})")
+
+
+def add_pipes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pipes", type=integer, choices=PIPES, metavar="N",
+                        help="pipes of each accelerator between links and SRAM: 1, 2 or 4 (default: as in the preset)")
+
+
+def with_pipes(args: argparse.Namespace) -> AceConfig:
+    """The preset, with the requested number of pipes."""
+    config = PRESETS[args.config]
+    return config if args.pipes is None else replace(config, pipes=args.pipes)
 
 
 def nodes(text: str) -> tuple[int, ...]:
@@ -41,20 +54,20 @@ def nodes(text: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def at_work(config: str) -> Iterator[tuple["Library", NotifyCycles]]:
-    """``with`` the library of a preset, and ``notify(done, total, note)``."""
+def at_work(name: str, config: AceConfig) -> Iterator[tuple["Library", NotifyCycles]]:
+    """``with`` the library of a configuration, shown as ``name``, and ``notify(done, total, note)``."""
     from sim.ace.shared_library import build_library
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
                TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"building {config}", total=None, note="")
+        task = progress.add_task(f"building {name}", total=None, note="")
 
         def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
         def notify(done: int, total: int | None, note: str) -> None:
-            progress.update(task, description=f"simulating {config}", completed=done, total=total, note=note)
+            progress.update(task, description=f"simulating {name}", completed=done, total=total, note=note)
 
-        yield build_library(PRESETS[config], status=building), notify
+        yield build_library(config, status=building), notify

@@ -24,9 +24,9 @@ from hw.ace.communicator_status import CommunicatorStatusSignature
 from hw.ace.communicators import CommunicatorWrite, ShareRead
 from hw.ace.config import AceConfig
 from hw.ace.layouts import chunk_layout
-from hw.ace.programs.store import ProgramRead
 from hw.ace.pipe_merge import GrantReceived
 from hw.ace.pipe_split import GrantPort
+from hw.ace.programs.store import ProgramRead
 from hw.ace.receive import ChunkLookup, DataLanded
 from hw.ace.transmit import SendPort
 from hw.ace.watchdog import PortTurns

@@ -60,7 +60,8 @@ class SendArbiter(wiring.Component):
             "priorities": In(PRIORITY_WIDTH).array(config.fsms),
             "starts": In(FsmStart(config)).array(config.fsms),
             "communicator_status": In(CommunicatorStatusSignature(config)),
-            "o": Out(SendPort(config)).array(config.pipes), "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
+            "o": Out(SendPort(config)).array(config.pipes), "turns": Out(PortTurns(config)),
+            "counts": Out(PoolCounts()),
         })
 
     def elaborate(self, platform):
