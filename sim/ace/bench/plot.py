@@ -65,7 +65,7 @@ def _one(result: _Measured) -> "Figure":
     busy.set_xlim(0, 1.15)
     busy.set_xlabel("share of cycles in which it is busy")
     busy.set_title(f"all-reduce of {result['bytes'] // 1024} KiB on {_nodes(result['nodes'])}:\n"
-                   f"{result['bound_share']:.2f} of the links' bandwidth", fontsize=9)
+                   f"{result['bound_share']:.2f} of the bound", fontsize=9)
 
     for dimension, shares in enumerate(result["links_over_time"]):
         edges = np.linspace(0, result["cycles"] / 1000, len(shares) + 1)
@@ -115,7 +115,7 @@ def _sweep(result: _Measured) -> "Figure":
         axis.set_ylim(0, 1.05)
         axis.set_xlabel("KiB of SRAM")
         axis.set_title(_nodes(shape), fontsize=9)
-    axes[0].set_ylabel("share of the links' bandwidth")
+    axes[0].set_ylabel("share of the bound")
     axes[-1].legend(fontsize=8, loc="lower right")
     return _finish(figure, axes, result)
 
@@ -132,7 +132,7 @@ def _loss(result: _Measured) -> "Figure":
     axis.set_xscale("log")
     axis.set_ylim(0, 1.05)
     axis.set_xlabel("share of packets lost (leftmost: none)")
-    axis.set_ylabel("share of the links' bandwidth")
+    axis.set_ylabel("share of the bound")
     axis.set_title(f"all-reduce of {result['bytes'] // 1024} KiB on {_nodes(result['nodes'])}", fontsize=9)
     return _finish(figure, (axis,), result)
 

@@ -15,7 +15,7 @@ from hw.ace.model import collective as model
 from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from sim.ace.bench.timeline import busy
-from sim.ace.bench.traffic import bound, hops
+from sim.ace.bench.traffic import bound, hops, memory_bound
 from sim.ace.cluster import Cluster
 from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link, Memory
@@ -134,6 +134,14 @@ class Bench:
     def bound(self, shape: Sequence[int], size: int) -> list[float]:
         """Cycles that the links of each dimension need."""
         return bound(self.config, shape, size, self.link_rate, ordered=self.ordered)
+
+    def memory_bound(self, size: int) -> float:
+        """Cycles that the memory port needs."""
+        return memory_bound(self.config, size)
+
+    def least(self, shape: Sequence[int], size: int) -> float:
+        """Cycles that the busiest links, or the memory port, need."""
+        return max(*self.bound(shape, size), self.memory_bound(size))
 
     def check_results(self, shape: Sequence[int], inputs: Sequence[npt.NDArray[np.uint32]],
                       outputs: Sequence[npt.NDArray[Any] | None]) -> None:

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
+from sim.ace.bench.operating_points import bus_bandwidth
 from sim.ace.bench.runner import Bench, Found
-from sim.ace.bench.traffic import conventional_ratio
+from sim.ace.bench.traffic import conventional_ratio, memory_bound
 
 __all__ = ["measure", "show", "summary"]
 
@@ -31,15 +32,19 @@ def summary(config: AceConfig, shape: Sequence[int], size: int, bounds: Sequence
                              for name in ("payload_bytes", "header_bytes", "data"))
     conventional = (2 * total["reduced_beats"] + total["copied_beats"]) * beat
     data_header = WIRE_HEADER_BYTES * data
+    memory = memory_bound(config, size)
+    least = max(*bounds, memory)
 
     def busy(count: float) -> float:
         return round(count / ranks / cycles, 4)
 
     return {
         "cycles": cycles,
-        "bound_cycles": round(max(bounds)),
+        "bound_cycles": round(least),
+        "bound_by": "memory port" if memory > max(bounds) else "links",
         "bound_cycles_by_dimension": [round(part) for part in bounds],
-        "bound_share": round(max(bounds) / cycles, 4),
+        "bound_share": round(least / cycles, 4),
+        "bus_bytes_per_cycle": round(bus_bandwidth(shape, size, cycles), 2),
         "memory_read_ratio": round(conventional / total["read_bytes"], 4),
         "memory_read_ratio_closed_form": round(conventional_ratio(shape), 4),
         "read_per_byte": round(total["read_bytes"] / ranks / size, 4),
@@ -80,9 +85,9 @@ def show(result: Mapping[str, Any], console: Console) -> None:
     console.print(f"Memory is read {ratio:.2f} times less than by an endpoint with partial sums in memory "
                   f"(closed form {closed:.2f}): {result['read_per_byte']:.2f} bytes read and "
                   f"{result['written_per_byte']:.2f} written for each of the buffer.", highlight=False)
-    console.print(f"{result['cycles']:,} cycles, {result['bound_share']:.3f} of what the links' bandwidth allows "
-                  f"({result['bound_cycles']:,}). Headers of data are {result['header_share']:.3f} of what links "
-                  f"carry; with GRANTs and credits {result['header_share_with_grants_and_credits']:.3f}.",
+    console.print(f"{result['cycles']:,} cycles, {result['bound_share']:.3f} of what the bandwidth of the "
+                  f"{result['bound_by']} allows ({result['bound_cycles']:,}). Headers of data are "
+                  f"{result['header_share']:.3f} of what links carry; with GRANTs and credits {result['header_share_with_grants_and_credits']:.3f}.",
                   highlight=False)
     table = Table(title="Share of cycles in which it is busy")
     table.add_column("what")

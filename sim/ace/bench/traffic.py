@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of an all-reduce on a torus, in closed form: what a link carries, and what memory is read.
+"""An all-reduce on a torus, in closed form: bytes that a link carries, and bytes that are read from memory.
 
 The first dimension of more than one rank scatters, and at last gathers, the whole buffer of ``size`` bytes; each other
 one all-reduces a rank's own part of it.
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
 
-__all__ = ["bound", "conventional_ratio", "hops", "one_way"]
+__all__ = ["bound", "conventional_ratio", "hops", "memory_bound", "one_way"]
 
 
 def one_way(shape: Sequence[int], size: int, *, ordered: bool = False) -> list[float]:
@@ -27,6 +27,11 @@ def bound(config: AceConfig, shape: Sequence[int], size: int, link_rate: float, 
     """Cycles that the links of each dimension need, with packets as long as they may be."""
     share = config.packet_bytes / (config.packet_bytes + WIRE_HEADER_BYTES)
     return [carried / (link_rate * config.beat_bytes * share) for carried in one_way(shape, size, ordered=ordered)]
+
+
+def memory_bound(config: AceConfig, size: int) -> float:
+    """Cycles that the memory port needs: it reads and writes each byte of the buffer once, a beat per cycle each."""
+    return size / config.beat_bytes
 
 
 def hops(shape: Sequence[int]) -> int:
