@@ -208,7 +208,7 @@ class AceConfig:
     @property
     def sram_latency(self) -> int:
         """Cycles from a read of the SRAM to its data."""
-        return 3 if self.timing.sram_output_register else 2
+        return 1 + self.timing.sram_output_register + self.timing.sram_word_register
 
     @property
     def packet_beats(self) -> int:
@@ -313,7 +313,7 @@ BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, m
                  queues=4, regions=32, extent_rows=256)
 """256 KiB of SRAM."""
 
-WIDE = AceConfig()
-"""4 MiB of SRAM and 16 FSMs, as ACE's authors chose (ISCA'21)."""
+WIDE = AceConfig(pipes=4)
+"""4 MiB of SRAM, 16 FSMs, and lanes for 4 x 64 bytes per cycle, as ACE's authors chose (ISCA'21)."""
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -2,7 +2,7 @@
 """Moves from the SRAM to memory: bytes from lane 0 of a beat, to any address; and completion words between them.
 
 Move -> Bursts -> Drain -> AW; Sram -> Divide -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a move
-to AWVALID, 27 from a read of the SRAM to WVALID, 7 without averages.  Throughput: one beat of the SRAM or of W per
+to AWVALID, 26 from a read of the SRAM to WVALID, 6 without averages.  Throughput: one beat of the SRAM or of W per
 cycle, also when moves are short.
 """
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receive: stores or combines payload from a pipe's ports in the SRAM, and passes GRANTs to the FSMs.
 
-LinkPort -> Receive -> Sram, PipeMerge, pool.  Latency: 12 cycles from a beat on a port to its write, plus AluArray's
+LinkPort -> Receive -> Sram, PipeMerge, pool.  Latency: 11 cycles from a beat on a port to its write, plus AluArray's
 further slices; 1 cycle from a GRANT on a port to ``grants``.  Throughput: one beat per cycle over all ports of the
 pipe, for packets of any length; reduced ones, one per :attr:`AluArray.slices` cycles.
 
 ::
 
-    cycle  0                1             2             3      4 ... 11   12
-           choose a port    look up the   request the   (SRAM) lanes      write
-                            chunk         update                 9: report to the FSM
+    cycle  0                1             2             3 ... 10                 11
+           choose a port    look up the   request the   lanes                    write
+                            chunk         update             8: report to the FSM
 
 Cycles 0 to 2 stall while the SRAM does not accept the update.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The accelerator's SRAM: stores all chunks, a beat per word, in banks interleaved by the lowest address bits.
 
-Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data, 3 with
-``sram_output_register``; :func:`write_latency` from the acceptance of a write or an update until later reads see it.
-Throughput: one beat per cycle and bank for each of reads and writes.
+Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 1 cycle from a read to its data, and one more with each of
+``sram_output_register`` and ``sram_word_register``; :func:`write_latency` from the acceptance of a write or an update
+until later reads see it.  Throughput: one beat per cycle and bank for each of reads and writes.
 """
 
 from amaranth import *
@@ -155,11 +155,11 @@ class Sram(wiring.Component):
                 m.d.sync += output.eq(read.data)
             outputs.append(output)
 
-        # A multiplexer per reader selects the bank's word, and has an output register.
+        # A multiplexer per reader selects the bank's word.
         for number in readers:
             word = Signal(config.data_width, name=f"word_{number}", reset_less=True)
-            place = delayed(m, banks[number], config.sram_latency - 1, name=f"place_{number}")
-            m.d.sync += word.eq(Array(outputs)[place])
+            place = delayed(m, banks[number], 1 + config.timing.sram_output_register, name=f"place_{number}")
+            m.d["sync" if config.timing.sram_word_register else "comb"] += word.eq(Array(outputs)[place])
             m.d.comb += (users[number].operand if number in update else users[number].data).eq(word)
         return m
 

@@ -12,13 +12,16 @@ __all__ = ["AceTimingOptions"]
 class AceTimingOptions(TimingOptions):
     """Cuts of a collectives accelerator's critical paths, each independent of the others.
 
-    With all of them a hop takes four cycles more: two in the SRAM, one in the replay buffer, one in the receive buffer.
+    With all of them a hop takes six cycles more: four in the SRAM, one in the replay buffer, one in the receive buffer.
 
     Parameters
     ----------
     sram_output_register : bool
         From the SRAM's block RAM to the multiplexer of its reader. One cycle for each read of the SRAM; two for each
         hop, which reads when a packet is received and when it is sent.
+    sram_word_register : bool
+        From the multiplexer of the SRAM's reader to the stages behind it: lanes, replay buffer, divider. Cycles as
+        with ``sram_output_register``.
     replay_output_register : bool
         From the replay buffer's block RAM to the choice of a packet and its CRC. One cycle for each packet on a link;
         none where the buffer is LUT RAM.
@@ -59,6 +62,7 @@ class AceTimingOptions(TimingOptions):
     """
 
     sram_output_register: bool = False
+    sram_word_register: bool = False
     replay_output_register: bool = False
     receive_output_register: bool = False
     registered_release: bool = False

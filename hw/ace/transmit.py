@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transmit: reads pieces of chunks from the SRAM and sends them at the ports of a pipe.
 
-Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 3 cycles from a send to its first beat on a port.  Throughput: one
+Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 2 cycles from a send to its first beat on a port.  Throughput: one
 beat per cycle over all ports of the pipe, for packets of any length.
 """
 

@@ -27,7 +27,7 @@ __all__ = ["BASE_ADDRESS", "CONFIGS", "DIVIDED", "DRAIN_ALONE", "FILL_ALONE", "W
 
 CONFIGS = {"tiny": TINY, "base": PRESETS["base"], "ecp5": ECP5}
 FILL_ALONE = each_alone(TINY, "burst_skid", "fill_output_registers", "registered_read_credits")
-DRAIN_ALONE = each_alone(TINY, "burst_skid", "sram_output_register", "registered_drain_credits",
+DRAIN_ALONE = each_alone(TINY, "burst_skid", "sram_output_register", "sram_word_register", "registered_drain_credits",
                          "response_output_register")
 
 BASE_ADDRESS = 0x7_1234_5000

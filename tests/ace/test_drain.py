@@ -49,9 +49,10 @@ def test_drain(simulate, config, stalls):
 @pytest.mark.parametrize("avg", [False, True])
 def test_credits_cover_the_round_trip(avg, output_register, credits):
     """There is a credit for each beat in flight at full rate, and the queue still fits LUT RAM."""
-    timing = AceTimingOptions(sram_output_register=output_register, registered_drain_credits=credits)
+    timing = AceTimingOptions(sram_output_register=output_register, sram_word_register=output_register,
+                              registered_drain_credits=credits)
     config = replace(CONFIGS["tiny"], avg=avg, timing=timing)
-    pipeline = 2 + output_register + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
+    pipeline = 1 + 2 * output_register + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
     # In addition, the queue behind it, and one or two cycles until the credit returns.
     assert pipeline + 2 + credits <= reads_in_flight(config) == (32 if avg else 16)
 

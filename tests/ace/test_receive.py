@@ -41,7 +41,7 @@ pytestmark = pytest.mark.rtl
 SMALL = replace(TINY, fsms=8, slots=16, chunk_bytes=1024, packet_bytes=128, communicators=8)
 CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1),
            "ecp5": ecp5(SMALL), "two": replace(SMALL, pipes=2), "four": replace(SMALL, pipes=4)}
-LATENCY = {"whole": 9, "quarters": 12, "ecp5": 10, "two": 9, "four": 9}
+LATENCY = {"whole": 8, "quarters": 11, "ecp5": 10, "two": 8, "four": 8}
 """Cycles from a beat on a port to ``landed``."""
 PACE = {"whole": 1, "quarters": 4, "ecp5": 1, "two": 1, "four": 1}
 """Cycles per beat that is reduced."""

@@ -87,7 +87,8 @@ def show(result: Mapping[str, Any], console: Console) -> None:
                   f"{result['written_per_byte']:.2f} written for each of the buffer.", highlight=False)
     console.print(f"{result['cycles']:,} cycles, {result['bound_share']:.3f} of what the bandwidth of the "
                   f"{result['bound_by']} allows ({result['bound_cycles']:,}). Headers of data are "
-                  f"{result['header_share']:.3f} of what links carry; with GRANTs and credits {result['header_share_with_grants_and_credits']:.3f}.",
+                  f"{result['header_share']:.3f} of what links carry; with GRANTs and credits "
+                  f"{result['header_share_with_grants_and_credits']:.3f}.",
                   highlight=False)
     table = Table(title="Share of cycles in which it is busy")
     table.add_column("what")
