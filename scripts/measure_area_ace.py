@@ -43,6 +43,7 @@ from hw.ace.operations import Operations  # noqa: E402
 from hw.ace.pool.pool import FsmPool  # noqa: E402
 from hw.ace.programs.store import Programs  # noqa: E402
 from hw.ace.receive import Receive, settle_cycles  # noqa: E402
+from hw.ace.tables import share_readers  # noqa: E402
 from hw.ace.transfers import Transfers  # noqa: E402
 from hw.ace.transmit import Transmit  # noqa: E402
 from hw.ace.watchdog import Watchdog  # noqa: E402
@@ -57,10 +58,12 @@ BLOCKS: dict[str, Callable[[AceConfig], Component]] = {
     "command_queues": CommandQueues, "doorbell": Doorbell, "regions": RegionTable, "watchdog": Watchdog,
     "communicator_status": lambda config: CommunicatorStatus(config, settle=settle_cycles(config)),
     "transfers": Transfers, "programs": lambda config: Programs(config, clients=5), "extents": Extents,
-    "communicators": lambda config: Communicators(config, shares=4),
+    "communicators": lambda config: Communicators(config, shares=share_readers(config)),
 }
 
-TIMES: dict[str, Callable[[AceConfig], int]] = {"link": lambda config: config.ports, "transfers": lambda config: 2}
+TIMES: dict[str, Callable[[AceConfig], int]] = {
+    "link": lambda config: config.ports, "transfers": lambda config: 2, "receive": lambda config: config.pipes,
+    "transmit": lambda config: config.pipes}
 """Blocks of which an accelerator has several."""
 
 

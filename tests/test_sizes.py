@@ -16,7 +16,7 @@ SIZES = [(name, field.name) for name, config in CONFIGS.items() for field in fie
 
 
 def test_there_are_sizes():
-    assert len(SIZES) == 15 + 18 + 3 + 15
+    assert len(SIZES) == 15 + 19 + 3 + 15
 
 
 @pytest.mark.parametrize("name, size", SIZES)

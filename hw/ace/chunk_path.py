@@ -157,12 +157,11 @@ class ChunkPath(wiring.Component):
 
         # -- Packets.
         for number in range(config.pipes):
-            pipe = f"self.pipes[{number}]"
-            wires.connect(f"{pipe}.received", f"pool.lookups[{number}]")
-            wires.connect(f"{pipe}.landed", f"pool.landed[{number}]")
-            wires.connect(f"{pipe}.update", f"sram.updates[{number}]")
-            wires.connect(f"pool.sends[{number}]", f"{pipe}.sends")
-            wires.connect(f"{pipe}.payload", f"sram.payloads[{number}]")
+            wires.connect(f"self.pipes[{number}].received", f"pool.lookups[{number}]")
+            wires.connect(f"self.pipes[{number}].landed", f"pool.landed[{number}]")
+            wires.connect(f"self.pipes[{number}].update", f"sram.updates[{number}]")
+            wires.connect(f"pool.sends[{number}]", f"self.pipes[{number}].sends")
+            wires.connect(f"self.pipes[{number}].payload", f"sram.payloads[{number}]")
         wires.connect("self.grants.received", "pool.grant")
         wires.connect("pool.signals", "self.grants.sends")
 

@@ -137,23 +137,23 @@ class Network(wiring.Component):
             wires.add(**{f"link_{port}": LinkPort(config)})
 
         # -- Pipes.
-        receivers = [f"receive_{number}" for number in range(config.pipes)]
         for number, ports in enumerate(config.pipe_ports):
-            receive, transmit = receivers[number], f"transmit_{number}"
-            wires.add(**{receive: Receive(config, number), transmit: Transmit(config, number)})
-            for one, other in (("lookup", "received"), ("landed", "landed"), ("update", "update")):
-                wires.connect(f"{receive}.{one}", f"self.pipes[{number}].{other}")
-            for one, merged in (("grants", "grants"), ("aborts", "aborts"), ("progress", "progresses"),
-                                ("counts", "counts")):
-                wires.connect(f"{receive}.{one}", f"merge.{merged}[{number}]")
-            wires.connect(f"self.pipes[{number}].sends", f"{transmit}.sends")
-            wires.connect(f"{transmit}.read", f"self.pipes[{number}].payload")
-            wires.connect(f"split.aborts[{number}]", f"{transmit}.abort")
-            wires.connect(f"{transmit}.counts", f"self.counts.{transmit}")
+            wires.add(**{f"receive_{number}": Receive(config, number), f"transmit_{number}": Transmit(config, number)})
+            wires.connect(f"receive_{number}.lookup", f"self.pipes[{number}].received")
+            wires.connect(f"receive_{number}.update", f"self.pipes[{number}].update")
+            wires.connect(f"receive_{number}.landed", f"self.pipes[{number}].landed")
+            wires.connect(f"receive_{number}.grants", f"merge.grants[{number}]")
+            wires.connect(f"receive_{number}.aborts", f"merge.aborts[{number}]")
+            wires.connect(f"receive_{number}.progress", f"merge.progresses[{number}]")
+            wires.connect(f"receive_{number}.counts", f"merge.counts[{number}]")
+            wires.connect(f"self.pipes[{number}].sends", f"transmit_{number}.sends")
+            wires.connect(f"transmit_{number}.read", f"self.pipes[{number}].payload")
+            wires.connect(f"split.aborts[{number}]", f"transmit_{number}.abort")
+            wires.connect(f"transmit_{number}.counts", f"self.counts.transmit_{number}")
             for index, port in enumerate(ports):
-                wires.connect(f"{transmit}.ports[{index}]", f"link_{port}.i[0]")
-                wires.connect(f"link_{port}.levels", f"{transmit}.levels[{index}]")
-                wires.connect(f"link_{port}.o[0]", f"{receive}.ports[{index}]")
+                wires.connect(f"transmit_{number}.ports[{index}]", f"link_{port}.i[0]")
+                wires.connect(f"link_{port}.levels", f"transmit_{number}.levels[{index}]")
+                wires.connect(f"link_{port}.o[0]", f"receive_{number}.ports[{index}]")
         wires.connect("merge.grant", "self.grants.received")
         wires.connect("self.grants.sends", "split.signals")
 
@@ -171,7 +171,8 @@ class Network(wiring.Component):
         wires.broadcast("down.down", "self.link_down", "self.reports.down")
 
         # -- Supervision and counters.
-        wires.broadcast("self.communicator_status", *(f"{receive}.communicator_status" for receive in receivers))
+        wires.broadcast("self.communicator_status", *(
+            f"receive_{number}.communicator_status" for number in range(config.pipes)))
         wires.connect("merge.progress", "self.reports.progress")
         wires.connect("merge.abort", "self.reports.aborts")
         wires.connect("self.reports.abort", "split.abort")

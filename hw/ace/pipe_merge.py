@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pipes of the network receive beside payload, for stages that take one at a time.
+"""GRANTs, ABORTs and counts of the pipes, for stages that take one at a time.
 
 Receive -> PipeMerge -> FSM pool, supervision, counters.  Latency: none for GRANTs, 1 cycle for ABORTs and counts.
 Throughput: one GRANT and one ABORT per cycle; the other pipes stall.

@@ -51,7 +51,7 @@ class Needs:
 
 def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_latency: int,
           memory_latency: int) -> Needs:
-    """What an all-reduce of many chunks needs.
+    """Sizes for an all-reduce of many chunks.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pipes of the network share: GRANTs and ABORTs received in turn, and those to send at the right port."""
+"""GRANTs and ABORTs of several pipes: those received are taken in turn, those to send go to the right port."""
 
 from dataclasses import replace
 

@@ -13,9 +13,6 @@ from dataclasses import replace
 import cocotb
 import numpy as np
 import pytest
-from amaranth import *
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In
 
 from hw.ace.communicator_status import CommunicatorStatusSignature
 from hw.ace.config import TINY
@@ -30,9 +27,9 @@ from hw.ace.layouts import (
 )
 from hw.ace.model.numerics import combine_words
 from hw.ace.numerics.formats import DType, Op
-from hw.ace.receive import LANDED_EARLY, Receive, lookup_layout, receive_latency, received_grant_layout
-from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature, longest_stall, write_latency
-from hw.common.wiring import Wiring
+from hw.ace.receive import LANDED_EARLY, lookup_layout, receive_latency, received_grant_layout
+from hw.ace.sram import longest_stall, write_latency
+from tests.ace.receive_bench import ReceiveBench
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ecp5
 
@@ -45,44 +42,6 @@ LATENCY = {"whole": 8, "quarters": 11, "ecp5": 10, "two": 8, "four": 8}
 """Cycles from a beat on a port to ``landed``."""
 PACE = {"whole": 1, "quarters": 4, "ecp5": 1, "two": 1, "four": 1}
 """Cycles per beat that is reduced."""
-SEEN = ("lookup", "grants", "aborts", "landed", "progress", "counts")
-"""Ports of a receiver for the test."""
-
-
-class ReceiveBench(wiring.Component):
-    """The receivers of all pipes at their SRAM, with a reader and Fill's writer for the test."""
-
-    def __init__(self, config):
-        self.config = config
-        pipes = config.pipes
-        members = Receive(config).signature.members
-        super().__init__({
-            "ports": In(stream.Signature(flit_layout(config))).array(config.ports),
-            "communicator_status": members["communicator_status"],
-            **{name: members[name].array(pipes) for name in SEEN},
-            "reads": In(SramReadSignature(config)), "fill": In(SramWriteSignature(config))})
-
-    def elaborate(self, platform):
-        m = Module()
-        config, wires = self.config, Wiring(m, self)
-        wires.add(sram=Sram(config))
-        for number, ports in enumerate(config.pipe_ports):
-            receive = f"receive_{number}"
-            wires.add(**{receive: Receive(config, number)})
-            wires.connect(f"{receive}.update", f"sram.updates[{number}]")
-            for index, port in enumerate(ports):
-                wires.connect(f"self.ports[{port}]", f"{receive}.ports[{index}]")
-            for name in SEEN:
-                wires.connect(f"{receive}.{name}", f"self.{name}[{number}]")
-            if number:
-                wires.idle(f"sram.payloads[{number}]", "one reader is enough")
-        wires.broadcast("self.communicator_status", *(
-            f"receive_{number}.communicator_status" for number in range(config.pipes)))
-        wires.connect("self.reads", "sram.payloads[0]")
-        wires.connect("self.fill", "sram.fill")
-        wires.idle("sram.drain", "there is no drain")
-        wires.finish()
-        return m
 
 
 @pytest.mark.parametrize(("config", "tests"), [

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes by rule: legal, as large as links and memory need, and enough in RTL."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from hw.ace.config import PRESETS, TINY, AceConfig
+from hw.ace.sizing import needs, sized
+from sim.ace.bench import Bench, operating_points
+from sim.ace.shared_library import build_library
+
+SHAPES = ((2,), (4,), (8,), (16,), (1, 8), (2, 2, 2), (4, 2, 2), (4, 4, 4))
+RATES = (0.25, 0.5, 1.0)
+LATENCIES = (1, 20, 100, 500, 2000)
+SIZES = ("fsms", "slots", "link_beats", "replay_beats")
+
+
+def _needs(config, shape, rate, latency, memory=100):
+    return needs(config, shape, link_rate=rate, link_latency=latency, memory_latency=memory)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sizes_are_legal_and_grow(preset, shape):
+    """A longer latency never needs less, and each result is a configuration."""
+    for rate in RATES:
+        found = [_needs(PRESETS[preset], shape, rate, latency) for latency in LATENCIES]
+        for one, other in pairwise(found):
+            assert one.chunk_bytes <= other.chunk_bytes and one.sustained >= other.sustained
+            assert all(getattr(one, name) <= getattr(other, name) for name in ("link_beats", "replay_beats"))
+            assert one.fsms * one.chunk_bytes <= other.fsms * other.chunk_bytes
+        for latency in LATENCIES:
+            made = sized(PRESETS[preset], shape, link_rate=rate, link_latency=latency, memory_latency=100)
+            assert isinstance(made, AceConfig) and made.slots >= made.fsms
+
+
+def test_pipes():
+    """One for slow links, two for a ring, four for a torus at full rate."""
+    for shape, rate, pipes in (((4,), 0.25, 1), ((4,), 1, 2), ((1, 8), 1, 2), ((4, 2, 2), 0.25, 1), ((4, 2, 2), 1, 4),
+                               ((2, 2, 2), 1, 4)):
+        assert _needs(TINY, shape, rate, 100).pipes == pipes, (shape, rate)
+    assert _needs(replace(TINY, dimensions=1), (4,), 1, 100).pipes == 2
+
+
+def test_buffers_cover_the_round_trip():
+    for latency in LATENCIES:
+        found = _needs(TINY, (4,), 1, latency)
+        assert found.sustained is (latency <= 500)
+        assert min(found.link_beats, found.replay_beats) >= min(4096, 2 * latency + 3 * TINY.packet_beats)
+
+
+def test_longer_chunks_where_fsms_do_not_suffice():
+    """16 ranks and a latency of 500: 30 hops of more than 500 cycles for each chunk."""
+    found = _needs(TINY, (16,), 1, 500)
+    assert found.chunk_bytes > TINY.chunk_bytes and found.fsms == 32
+
+
+@pytest.mark.long
+@pytest.mark.rtl
+def test_they_suffice():
+    """On a ring of 4 at full rate, 16 times the contents of its SRAM: 0.95 of the bound."""
+    config = sized(TINY, (4,), link_rate=1, link_latency=100, memory_latency=100)
+    bench = Bench(config, build_library(config), link_rate=1, link_latency=100)
+    size = 16 * config.slots * config.chunk_bytes
+    (_, case), = operating_points.cases([bench], (4,), size)
+    row = case()
+    assert row["bound_by"] == "memory port" and row["bound_share"] > 0.95
+    assert row["bus_bytes_per_cycle"] == pytest.approx(1.5 * size / row["cycles"], abs=0.01)
