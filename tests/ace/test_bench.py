@@ -158,8 +158,8 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, monkeypatch):
     (["--nodes", "2x2x2x2"], "--nodes must be 1 to 3 sizes separated by x, like 4x2x2, not '2x2x2x2'."),
     (["--nodes", "1"], "--nodes must be 2 to 128 ranks in total, not 1."),
     (["--nodes", "8x8x8"], "--nodes must be 2 to 128 ranks in total, not 512."),
-    (["--nodes", "4x8x4"], "--nodes 4x8x4 is too large for tiny: 128 positions of 64 bytes do not fit a slot of 4096 "
-                           "bytes."),
+    (["--nodes", "4x8x4", "--sizes", "preset"],
+     "--nodes 4x8x4 is too large for tiny: 128 positions of 64 bytes do not fit a slot of 4096 bytes."),
     (["--bytes", "0"], "--bytes must be from 64 to 67,108,864, not 0."),
     (["--bytes", "100"], "--bytes must be a multiple of 64, so that no beat is partial, not 100."),
     (["--link-rate", "0"], "--link-rate must be more than 0 and at most 1 beat per cycle, not 0."),
