@@ -57,8 +57,7 @@ static int read_sizes(dmace_device *device, bool has_adapter, bool has_endpoint)
     info->beat_bytes = 1u << FIELD(sizes, DMACE_DMA_SIZES_LANE_BITS);
     info->segment_bytes = 1u << FIELD(sizes, DMACE_DMA_SIZES_SEGMENT_BITS);
     info->max_copy = (uint32_t)DMACE_DMA_WORD_LENGTH_MASK;
-    device->windows[0] = 1u << FIELD(sizes, DMACE_DMA_SIZES_WINDOW_BITS);
-    device->windows[1] = 1u << FIELD(sizes_2, DMACE_DMA_SIZES_2_EXTENDED_WINDOW_BITS);
+    device->window = (1u << FIELD(sizes_2, DMACE_DMA_SIZES_2_ENTRY_BITS)) / 2;
     device->card_vectors = FIELD(adapter, DMACE_PCIE_SIZES_VECTORS);
     info->vectors = transport->interrupt ? transport->vectors : 0;
     if (info->vectors > device->card_vectors)

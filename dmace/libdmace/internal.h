@@ -121,7 +121,7 @@ struct dmace_device {
     void *context;
     void *library;             /* of dlopen(), or null */
     dmace_info info;
-    uint32_t windows[2];       /* segments in flight of a plain and of an extended queue */
+    uint32_t window;           /* segments of a queue in flight at most: half of the entries of all */
     uint32_t card_vectors;
     int64_t limit;             /* ns that the card may take for a command */
 

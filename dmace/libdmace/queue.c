@@ -145,7 +145,7 @@ static int configure(dmace_queue_handle *queue)
 {
     dmace_device *device = queue->device;
     const dmace_queue_options *options = &queue->options;
-    const uint32_t window = device->windows[queue->number < device->info.extended_queues];
+    const uint32_t window = device->window;
     dmace_queue_registers now;
     int code = dmace_queue_read_locked(queue, &now);
     if (code)
