@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Outstanding
 from hw.axi.lanes import rotate_up
+from hw.common.delay import delayed
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
@@ -21,7 +22,7 @@ from .mover_queue import MoverDone
 from .numerics.convert_byte import is_byte, known
 from .numerics.formats import TYPE_WIDTH
 from .numerics.widen_beats import WidenBeats, filled_layout
-from .sram import SramWriteSignature
+from .sram import SramWriteSignature, write_latency
 
 __all__ = ["Fill", "FillCounts"]
 
@@ -30,6 +31,9 @@ READS = 512
 
 OUTPUT_DEPTH = 4
 """Beats that may wait for the SRAM in LUT RAM, which keeps its arbiter out of the timing paths of earlier stages."""
+
+START_CYCLES = 12
+"""Cycles that an FSM, or without phases drain, takes at least from the report of a chunk to the first read of it."""
 
 
 class FillCounts(wiring.Signature):
@@ -61,7 +65,7 @@ class Fill(wiring.Component):
     memory : ``Out(MemoryRead)``
     write : ``Out(SramWriteSignature)``
     done : ``Out(MoverDone)``
-        A chunk's last beat was written in the previous cycle.
+        A chunk's last beat was accepted by the SRAM at least a cycle ago, and is written before its FSM can send it.
     counts : ``Out(FillCounts)``
 
     Raises
@@ -218,9 +222,12 @@ class Fill(wiring.Component):
             self.write.valid.eq(filled.valid & beat.write), self.write.address.eq(beat.address),
             self.write.data.eq(beat.data), filled.ready.eq(~beat.write | self.write.ready),
         ]
-        m.d.sync += [
-            self.done.valid.eq(filled.valid & filled.ready & beat.ends),
-            self.done.payload.slot.eq(beat.slot), self.done.payload.error.eq(beat.error),
+        late = max(1, write_latency(config) - START_CYCLES)
+        m.d.comb += [
+            self.done.valid.eq(delayed(m, filled.valid & filled.ready & beat.ends, late, name="done",
+                                       reset_less=False)),
+            self.done.payload.slot.eq(delayed(m, beat.slot, late, name="done_slot")),
+            self.done.payload.error.eq(delayed(m, beat.error, late, name="done_error")),
         ]
 
     def _beat_layout(self):
