@@ -196,6 +196,22 @@ async def one_bank(dut):
 
 
 @cocotb.test()
+async def strided_walks(dut):
+    """Streams of single beats at distances of a piece of 64 beats: their banks differ from beat to beat."""
+    config, rng = CONFIGS[os.environ["CONFIG"]], random.Random(cocotb.RANDOM_SEED)
+    await reset(dut)
+    users = 2 + 2 * config.pipes
+    starts = iter(rng.sample(range(64), users))
+    clients = _clients(dut, lambda: (at % config.sram_beats for at in itertools.count(next(starts), 64)), rng)
+    if config.pipes == 4:
+        clients = clients[:-2]      # as many readers as banks
+    await run(dut, clients, until=lambda first=clients[0]: first.accepted == 60)
+    for client in clients:
+        assert client.refused <= 2 * users, f"{client.name} was refused {client.refused} times"
+    await _quiet(dut, clients)
+
+
+@cocotb.test()
 async def walks_side_by_side(dut):
     """Streams of all users, each in its own slot: whatever their first banks, they stall for a few cycles at most."""
     config, rng = CONFIGS[os.environ["CONFIG"]], random.Random(cocotb.RANDOM_SEED)
