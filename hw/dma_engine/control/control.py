@@ -149,7 +149,7 @@ class QueueControl(wiring.Component):
         ]
 
         # -- Watchdog: in each round that it checks, a busy queue must have made progress since the previous such round,
-        # or have been held, which keeps segments in flight.
+        # or have been held without a RESET, which keeps segments in flight.
         left, due, counting = Signal(32), Signal(), Signal()
         progress = Signal(self.config.queues)
         busy, stuck = Signal(), Signal()
@@ -173,6 +173,7 @@ class QueueControl(wiring.Component):
         for index in range(self.config.queues):
             commanded = command.valid & (command.queue == index)
             here = queue == index
+            held = self.held[index] & ~states.resetting[index]
             with m.If(commanded & (command.command == Command.START) & ~states.resetting[index]):
                 m.d.sync += [states.enabled[index].eq(1), states.running[index].eq(1)]
             with m.If(commanded & (command.command == Command.PAUSE)):
@@ -184,6 +185,6 @@ class QueueControl(wiring.Component):
             with m.If((self.retired.valid & (self.retired.queue == index))
                       | (commanded & (command.command == Command.RESET))):
                 m.d.sync += progress[index].eq(1)
-            with m.Elif(act & here & (counting | ~busy | self.held[index])):
-                m.d.sync += progress[index].eq(~busy | self.held[index])
+            with m.Elif(act & here & (counting | ~busy | held)):
+                m.d.sync += progress[index].eq(~busy | held)
         return m
