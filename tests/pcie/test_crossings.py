@@ -146,9 +146,9 @@ def test_illegal_paths_are_found(flaw, expected):
 
 @pytest.fixture(scope="module")
 def design():
-    """Text, netlist and known crossings of a design with all kinds."""
-    text = emit.verilog(_Design(), name="top")
-    return text, flat_netlist(text, top="top"), known_crossings(_Design())
+    """Text with a module for each instance, netlist and known crossings of a design with all kinds."""
+    text = emit.verilog(_Design(), name="top", shared=False)
+    return text, flat_netlist(emit.verilog(_Design(), name="top"), top="top"), known_crossings(_Design())
 
 
 def test_known_crossings_are_legal(design):
