@@ -12,9 +12,10 @@ from .collectives import DIRECTORY_WIDTH
 from .timing import AceTimingOptions
 
 __all__ = [
-    "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH", "LINK_SEQUENCE_WIDTH",
-    "LINK_SESSION_WIDTH", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH",
-    "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
+    "AHEAD_BEATS", "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH",
+    "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS", "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS",
+    "MOST_SLOTS", "OFFSET_WIDTH", "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH",
+    "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
 DIMENSIONS = 3
@@ -24,6 +25,12 @@ PHASES = 4
 """Maximum ring passes of one program."""
 
 MAX_RANKS = 128
+
+MOST_FSMS, MOST_SLOTS, MOST_CHUNK_BYTES, MOST_LINK_BEATS = 32, 64, 65536, 4096
+
+AHEAD_BEATS = 16
+"""Beats that wait at a port to be sent, besides a packet: they cover a link of a beat per cycle while the next packet
+is chosen and read."""
 
 PIPES = (1, 2, 4)
 """Numbers of pipes between links and SRAM that an accelerator can have."""
@@ -177,13 +184,13 @@ class AceConfig:
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):
             if not is_integer(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be from {low} to {high}, not {value!r}")
-        need("fsms", 2, 32)
-        need("slots", self.fsms, 64)
-        need("chunk_bytes", 1024, 65536)
+        need("fsms", 2, MOST_FSMS)
+        need("slots", self.fsms, MOST_SLOTS)
+        need("chunk_bytes", 1024, MOST_CHUNK_BYTES)
         need("packet_bytes", 64, 1024)
         need("message_bytes", self.packet_bytes, self.chunk_bytes)
-        need("link_beats", 2 * self.packet_beats, 4096)
-        need("replay_beats", 4 * self.packet_beats, 4096)
+        need("link_beats", 2 * self.packet_beats, MOST_LINK_BEATS)
+        need("replay_beats", 4 * self.packet_beats, MOST_LINK_BEATS)
         need("pipes", 1, 4)
         if self.pipes > 2 * self.dimensions:
             raise ValueError(f"pipes must be at most two for each dimension, not {self.pipes!r} for {self.dimensions}")

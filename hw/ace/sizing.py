@@ -9,12 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from .config import LINK_SEQUENCE_WIDTH, WIRE_HEADER_BYTES, AceConfig
+from .config import (
+    AHEAD_BEATS,
+    LINK_SEQUENCE_WIDTH,
+    MOST_CHUNK_BYTES,
+    MOST_FSMS,
+    MOST_LINK_BEATS,
+    MOST_SLOTS,
+    WIRE_HEADER_BYTES,
+    AceConfig,
+)
 
-__all__ = ["HOP_CYCLES", "Needs", "needs", "sized"]
+__all__ = ["HOP_CYCLES", "Needs", "needs", "one_way", "sized", "wire_beats"]
 
 HOP_CYCLES = 32
-"""Cycles of a hop besides the link's latency and the packet, rounded up."""
+"""Most cycles of a hop besides the link's latency and the packet: with all timing options."""
 
 PORT_CYCLES = 24
 """Cycles from a packet that leaves a link's receive buffer to its credit at the sender, besides the link's latency."""
@@ -24,8 +33,6 @@ MOVER_CYCLES = 120
 
 MARGIN = 1.5
 """Chunks on the links, relative to evenly spaced ones: they leave in the order of their age, in messages."""
-
-MOST_FSMS, MOST_SLOTS, MOST_CHUNK_BYTES, MOST_LINK_BEATS = 32, 64, 65536, 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +86,7 @@ def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
     packet = config.packet_beats + WIRE_HEADER_BYTES / config.beat_bytes
     turn = 2 * link_latency + PORT_CYCLES + 3 * packet / link_rate
     link_beats = ceil(link_rate * turn) + config.packet_beats
-    replay_beats = link_beats + 16 + config.packet_beats
+    replay_beats = link_beats + AHEAD_BEATS + config.packet_beats
     window = (1 << LINK_SEQUENCE_WIDTH - 1) * packet / link_rate
     return Needs(
         pipes=_pipes(config, sizes, link_rate), fsms=_power(fsms, 2, MOST_FSMS),
@@ -97,25 +104,34 @@ def sized(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
                    link_beats=found.link_beats, replay_beats=found.replay_beats)
 
 
+def one_way(shape: Sequence[int]) -> list[float]:
+    """Share of an all-reduce's buffer that each direction of a rank's links carries, by dimension.
+
+    The first dimension of more than one rank scatters, and at last gathers, the whole buffer; each other one
+    all-reduces a rank's own part of it.
+    """
+    first = next((dimension for dimension, ranks in enumerate(shape) if ranks > 1), 0)
+    return [(ranks - 1) / ranks / (1 if dimension == first else shape[first])
+            for dimension, ranks in enumerate(shape)]
+
+
+def wire_beats(config: AceConfig) -> float:
+    """Beats on a link for each beat of payload, in packets as long as they may be."""
+    return (config.packet_bytes + WIRE_HEADER_BYTES) / config.packet_bytes
+
+
 def _interval(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: float) -> float:
     """Cycles from one chunk to the next, at the rate of the memory port or of the busiest dimension's links."""
-    wire = (config.packet_bytes + WIRE_HEADER_BYTES) / config.packet_bytes / link_rate
-    return max(beats, *(wire * beats * share for share in _one_way(sizes)))
-
-
-def _one_way(sizes: Sequence[int]) -> list[float]:
-    """Share of a buffer that each direction of a dimension's links carries, both directions being used."""
-    return [(size - 1) / size / (sizes[0] if number else 1) for number, size in enumerate(sizes)]
+    return max(beats, *(wire_beats(config) / link_rate * beats * share for share in one_way(sizes)))
 
 
 def _on_links(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: float, link_latency: int) -> float:
     """Cycles of a chunk's program: all hops one after the other, each at least as long as the payload of its step."""
-    wire = (config.packet_bytes + WIRE_HEADER_BYTES) / config.packet_bytes / link_rate
-    total, below = 0.0, prod(sizes)
+    wire = wire_beats(config) / link_rate
+    total, packet = 0.0, min(config.packet_beats, max(1.0, beats / prod(sizes)))
     for number, size in enumerate(sizes):
         # Beats of a step: the first dimension moves a block of the chunk, the others of the rank's own block.
         step = beats / size if number == 0 else beats / sizes[0] / size
-        packet = min(config.packet_beats, max(1.0, beats / below))
         hop = link_latency + HOP_CYCLES + packet * (1 + 1 / link_rate)
         total += 2 * (size - 1) * max(hop, wire * step) + wire * step
         if number:
@@ -127,7 +143,7 @@ def _pipes(config: AceConfig, sizes: Sequence[int], link_rate: float) -> int:
     """Pipes for the beats per cycle that arrive: those of the whole buffer twice while it passes the memory port, or
     those of the links if they are slower."""
     beats = config.chunk_beats
-    arriving = 2 * sum(_one_way(sizes)) * beats / _interval(config, sizes, beats, link_rate)
+    arriving = 2 * sum(one_way(sizes)) * beats / _interval(config, sizes, beats, link_rate)
     wanted = 1 if arriving <= 0.9 else 2 if len(sizes) == 1 else 4
     return min(wanted, config.dimensions * 2)
 

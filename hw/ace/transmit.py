@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.delay import delayed
 
-from .config import AceConfig
+from .config import AHEAD_BEATS, AceConfig
 from .faults import AbortSend
 from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout
 from .link.sender import ReplayLevels
@@ -76,8 +76,7 @@ class Transmit(wiring.Component):
     counts : ``Out(TransmitCounts)``
     """
 
-    AHEAD = 16
-    """Beats that cover a link of a beat per cycle while the next packet is chosen and read."""
+    AHEAD = AHEAD_BEATS
 
     def __init__(self, config: AceConfig, pipe: int = 0) -> None:
         self.config = config

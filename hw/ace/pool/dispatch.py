@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dispatch: starts the FSMs with chunks, and counts received beats for them.
 
-Chunker, Receive -> FsmDispatch -> Fsm.  Latency: none.  Throughput: one chunk per cycle, and one packet from
-each pipe.
+Chunker, Receive -> FsmDispatch -> Fsm.  Latency: none.  Throughput: one chunk per cycle, and one packet from each
+pipe.
 """
 
 from amaranth import *

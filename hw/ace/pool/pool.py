@@ -12,8 +12,8 @@
                                              +-> FsmLookups <- lookups, state
 
 Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from the request of a step to its word, 2
-from an offer to the packet.  Throughput: one step and one GRANT per cycle, and one packet for
-each pipe; per port, a packet per two.
+from an offer to the packet.  Throughput: one step and one GRANT per cycle, and one packet for each pipe;
+per port, a packet per two.
 """
 
 from amaranth import *

@@ -7,7 +7,9 @@ one all-reduces a rank's own part of it.
 
 from collections.abc import Sequence
 
-from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
+from hw.ace import sizing
+from hw.ace.config import AceConfig
+from hw.ace.sizing import wire_beats
 
 __all__ = ["bound", "conventional_ratio", "hops", "memory_bound", "one_way"]
 
@@ -17,16 +19,14 @@ def one_way(shape: Sequence[int], size: int, *, ordered: bool = False) -> list[f
     of those within the line carries all there is."""
     if ordered:
         return [size * (ranks > 1) for ranks in shape]
-    first = next((dimension for dimension, ranks in enumerate(shape) if ranks > 1), 0)
-    return [size * (ranks - 1) / ranks / (1 if dimension == first else shape[first])
-            for dimension, ranks in enumerate(shape)]
+    return [size * share for share in sizing.one_way(shape)]
 
 
 def bound(config: AceConfig, shape: Sequence[int], size: int, link_rate: float, *,
           ordered: bool = False) -> list[float]:
     """Cycles that the links of each dimension need, with packets as long as they may be."""
-    share = config.packet_bytes / (config.packet_bytes + WIRE_HEADER_BYTES)
-    return [carried / (link_rate * config.beat_bytes * share) for carried in one_way(shape, size, ordered=ordered)]
+    rate = link_rate * config.beat_bytes / wire_beats(config)
+    return [carried / rate for carried in one_way(shape, size, ordered=ordered)]
 
 
 def memory_bound(config: AceConfig, size: int) -> float:
