@@ -145,7 +145,6 @@ static int configure(dmace_queue_handle *queue)
 {
     dmace_device *device = queue->device;
     const dmace_queue_options *options = &queue->options;
-    const uint32_t window = device->window;
     dmace_queue_registers now;
     int code = dmace_queue_read_locked(queue, &now);
     if (code)
@@ -173,7 +172,7 @@ static int configure(dmace_queue_handle *queue)
                             MAKE(options->priority, DMACE_DMA_QUEUE_CONFIG_PRIORITY) |
                             MAKE(options->weight, DMACE_DMA_QUEUE_CONFIG_WEIGHT))) ||
         (code = dmace_write(device, DMACE_DMA_QUEUE_LIMIT_OFFSET,
-                            options->segments < window ? options->segments : 0)) ||
+                            options->segments < device->window ? options->segments : 0)) ||
         (code = dmace_write(device, DMACE_DMA_QUEUE_COMMIT_OFFSET, queue->number)))
         return code;
     return dmace_queue_command(queue, DMACE_DMA_COMMAND_START);
