@@ -169,8 +169,10 @@ async def random_traffic(dut):
         readers = [client for client in clients if isinstance(client, _Reader)]
         assert all(client.refused for client in clients[2:])
         assert max(client.longest for client in clients) <= longest_stall(config)
+        # Drain and fill stall for overdue requests only.
+        assert all(20 * client.refused < client.accepted for client in clients[:2])
         if spread < config.sram_beats:
-            assert all(reader.checked > 200 for reader in readers)
+            assert all(reader.checked > (250 if isinstance(reader, _Update) else 500) for reader in readers)
         await _quiet(dut, clients)
 
 
@@ -207,7 +209,7 @@ async def strided_walks(dut):
         clients = clients[:-2]      # as many readers as banks
     await run(dut, clients, until=lambda first=clients[0]: first.accepted == 60)
     for client in clients:
-        assert client.refused <= 2 * users, f"{client.name} was refused {client.refused} times"
+        assert client.refused <= users, f"{client.name} was refused {client.refused} times"
     await _quiet(dut, clients)
 
 
@@ -226,5 +228,5 @@ async def walks_side_by_side(dut):
             clients = clients[:-2]      # as many readers as banks
         await run(dut, clients, until=lambda first=clients[0]: first.accepted == 60)
         for client in clients:
-            assert client.refused <= 2 * users, f"{client.name} was refused {client.refused} times"
+            assert client.refused <= users, f"{client.name} was refused {client.refused} times"
         await _quiet(dut, clients)
