@@ -17,17 +17,18 @@ SEQUENCE = SyndromeKind.NAK << 5 | Nak.SEQUENCE
 def test_acks_are_coalesced():
     """Without ``ackreq``, one ACK covers 16 packets; after ``ackreq``, the count starts again.
 
-    An ACK names the newest completed packet: that for which it is due, or the next one.
+    Nothing follows the packet for which an ACK is due, as an ACK names the newest completed one.
     """
     async def body(bench):
         await _prepare(bench)
-        for psn in range(40):
-            bench.send(_write(QP, psn, 8 * psn, bytes(8), ackreq=psn == 3))
-        await bench.drain()
-        acks = _of(bench, QP)
-        assert [one[0::2] for one in acks] == [(Opcode.ACKNOWLEDGE, ACK)] * 3
-        assert all(psn - due in (0, 1) for (_, psn, _), due in zip(acks, (3, 19, 35), strict=True))
-        assert [reply.msn for reply in bench.replies] == [psn + 1 for _, psn, _ in acks]
+        begin = 0
+        for end in (4, 20, 36, 40):
+            for psn in range(begin, end):
+                bench.send(_write(QP, psn, 8 * psn, bytes(8), ackreq=psn == 3))
+            await bench.drain()
+            begin = end
+        assert _of(bench, QP) == [(Opcode.ACKNOWLEDGE, psn, ACK) for psn in (3, 19, 35)]
+        assert [reply.msn for reply in bench.replies] == [4, 20, 36]
 
     run_bench(TINY, body, random.Random(1))
 
