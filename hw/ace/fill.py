@@ -32,7 +32,7 @@ READS = 512
 OUTPUT_DEPTH = 4
 """Beats that may wait for the SRAM in LUT RAM, which keeps its arbiter out of the timing paths of earlier stages."""
 
-START_CYCLES = 12
+START_CYCLES = 11
 """Cycles that an FSM, or without phases drain, takes at least from the report of a chunk to the first read of it."""
 
 
@@ -222,7 +222,7 @@ class Fill(wiring.Component):
             self.write.valid.eq(filled.valid & beat.write), self.write.address.eq(beat.address),
             self.write.data.eq(beat.data), filled.ready.eq(~beat.write | self.write.ready),
         ]
-        late = max(1, write_latency(config) - START_CYCLES)
+        late = max(1, write_latency(config) + 1 - START_CYCLES)
         m.d.comb += [
             self.done.valid.eq(delayed(m, filled.valid & filled.ready & beat.ends, late, name="done",
                                        reset_less=False)),
