@@ -17,7 +17,7 @@ from hw.ace.programs.schedule import plan
 from hw.ace.words import Collective
 from sim.ace.bench import Bench, latency, sweep, throughput, timeline
 from sim.ace.bench.runner import differences
-from sim.ace.bench.traffic import bound, conventional_ratio, hops, one_way
+from sim.ace.bench.traffic import bound, conventional_ratio, hops, limit, one_way
 from sim.ace.log import Packet
 from sim.ace.shared_library import ClusterFailed, build_library
 
@@ -58,6 +58,14 @@ def test_bound():
     # idle.
     assert bound(WIDE, (4,), 96, 1) == pytest.approx([72 / 64 * 17 / 16])
     assert bound(WIDE, (4,), 96, 0.5) == pytest.approx([2 * 72 / 64 * 17 / 16])
+
+
+def test_limit():
+    """A beat per cycle of the memory port is the limit of a ring at full rate, up to 17 ranks, and not at half of it."""
+    for ranks, rate, resource in ((4, 1, "memory port"), (17, 1, "memory port"), (18, 1, "links"), (4, 0.5, "links")):
+        bounds = bound(WIDE, (ranks,), 65536, rate)
+        cycles, found = limit(WIDE, bounds, 65536)
+        assert (cycles, found) == (1024 if resource == "memory port" else max(bounds), resource)
 
 
 @pytest.mark.rtl

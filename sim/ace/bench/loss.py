@@ -26,7 +26,7 @@ def cases(bench: Bench, shape: tuple[int, ...], size: int, *,
 def _point(bench: Bench, shape: tuple[int, ...], size: int, rate: float) -> dict[str, Any]:
     found = bench.run(shape, size, faults=Faults(loss=rate))
     return {"nodes": list(shape), "bytes": size, "loss": rate, "cycles": found["cycles"],
-            "bound_share": round(bench.least(shape, size) / found["cycles"], 4),
+            "bound_share": round(bench.limit(shape, size)[0] / found["cycles"], 4),
             "lost_packets": counted(found)["lost"], "payload_bytes": sum(link["payload_bytes"]
                                                                          for link in found["links"])}
 

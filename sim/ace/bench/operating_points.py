@@ -31,12 +31,11 @@ def cases(benches: Sequence[Bench], shape: tuple[int, ...],
 
 
 def _point(bench: Bench, shape: tuple[int, ...], size: int) -> dict[str, Any]:
-    cycles, links, memory = bench.run(shape, size)["cycles"], max(bench.bound(shape, size)), bench.memory_bound(size)
-    least = max(links, memory)
+    cycles, (least, resource) = bench.run(shape, size)["cycles"], bench.limit(shape, size)
     return {"nodes": list(shape), "bytes": size, "link_rate": bench.link_rate, "link_latency": bench.link_latency,
-            "cycles": cycles, "bound_by": "links" if links >= memory else "memory port",
+            "cycles": cycles, "bound_by": resource,
             "bound_cycles": round(least), "bound_share": round(least / cycles, 4),
-            "link_bound_share": round(links / cycles, 4),
+            "link_bound_share": round(max(bench.bound(shape, size)) / cycles, 4),
             "bus_bytes_per_cycle": round(bus_bandwidth(shape, size, cycles), 2),
             "bound_bus_bytes_per_cycle": round(bus_bandwidth(shape, size, least), 2)}
 

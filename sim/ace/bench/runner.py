@@ -15,7 +15,7 @@ from hw.ace.model import collective as model
 from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from sim.ace.bench.timeline import busy
-from sim.ace.bench.traffic import bound, hops, memory_bound
+from sim.ace.bench.traffic import bound, hops, limit
 from sim.ace.cluster import Cluster
 from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link, Memory
@@ -135,13 +135,9 @@ class Bench:
         """Cycles that the links of each dimension need."""
         return bound(self.config, shape, size, self.link_rate, ordered=self.ordered)
 
-    def memory_bound(self, size: int) -> float:
-        """Cycles that the memory port needs."""
-        return memory_bound(self.config, size)
-
-    def least(self, shape: Sequence[int], size: int) -> float:
-        """Cycles that the busiest links, or the memory port, need."""
-        return max(*self.bound(shape, size), self.memory_bound(size))
+    def limit(self, shape: Sequence[int], size: int) -> tuple[float, str]:
+        """Cycles that the busiest links, or the memory port, need, and which of them."""
+        return limit(self.config, self.bound(shape, size), size)
 
     def check_results(self, shape: Sequence[int], inputs: Sequence[npt.NDArray[np.uint32]],
                       outputs: Sequence[npt.NDArray[Any] | None]) -> None:

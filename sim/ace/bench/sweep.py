@@ -44,7 +44,7 @@ def cases(bench: Bench, size: int, *, shapes: Sequence[tuple[int, ...]] = SHAPES
 
 def _point(bench: Bench, shape: tuple[int, ...], size: int, fsms: int, slots: int) -> dict[str, Any]:
     cycles = bench.run(shape, size, fsms=fsms, slots=slots)["cycles"]
-    least = bench.least(shape, size)
+    least, _ = bench.limit(shape, size)
     return {"nodes": list(shape), "bytes": size, "fsms": fsms, "slots": slots,
             "sram_bytes": slots * bench.config.chunk_bytes, "cycles": cycles, "bound_share": round(least / cycles, 4)}
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
 from sim.ace.bench.operating_points import bus_bandwidth
 from sim.ace.bench.runner import Bench, Found
-from sim.ace.bench.traffic import conventional_ratio, memory_bound
+from sim.ace.bench.traffic import conventional_ratio, limit
 
 __all__ = ["measure", "show", "summary"]
 
@@ -32,8 +32,7 @@ def summary(config: AceConfig, shape: Sequence[int], size: int, bounds: Sequence
                              for name in ("payload_bytes", "header_bytes", "data"))
     conventional = (2 * total["reduced_beats"] + total["copied_beats"]) * beat
     data_header = WIRE_HEADER_BYTES * data
-    memory = memory_bound(config, size)
-    least = max(*bounds, memory)
+    least, resource = limit(config, bounds, size)
 
     def busy(count: float) -> float:
         return round(count / ranks / cycles, 4)
@@ -41,7 +40,7 @@ def summary(config: AceConfig, shape: Sequence[int], size: int, bounds: Sequence
     return {
         "cycles": cycles,
         "bound_cycles": round(least),
-        "bound_by": "memory port" if memory > max(bounds) else "links",
+        "bound_by": resource,
         "bound_cycles_by_dimension": [round(part) for part in bounds],
         "bound_share": round(least / cycles, 4),
         "bus_bytes_per_cycle": round(bus_bandwidth(shape, size, cycles), 2),

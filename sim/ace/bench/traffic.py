@@ -11,7 +11,7 @@ from hw.ace import sizing
 from hw.ace.config import AceConfig
 from hw.ace.sizing import wire_beats
 
-__all__ = ["bound", "conventional_ratio", "hops", "memory_bound", "one_way"]
+__all__ = ["bound", "conventional_ratio", "hops", "limit", "one_way"]
 
 
 def one_way(shape: Sequence[int], size: int, *, ordered: bool = False) -> list[float]:
@@ -29,9 +29,10 @@ def bound(config: AceConfig, shape: Sequence[int], size: int, link_rate: float, 
     return [carried / rate for carried in one_way(shape, size, ordered=ordered)]
 
 
-def memory_bound(config: AceConfig, size: int) -> float:
-    """Cycles that the memory port needs: it reads and writes each byte of the buffer once, a beat per cycle each."""
-    return size / config.beat_bytes
+def limit(config: AceConfig, bounds: Sequence[float], size: int) -> tuple[float, str]:
+    """The larger one of what the links of each dimension need, :func:`bound`, and of the memory port's cycles, which
+    reads and writes each byte of the buffer once, a beat per cycle each; and the name of that resource."""
+    return max((max(bounds), "links"), (size / config.beat_bytes, "memory port"))
 
 
 def hops(shape: Sequence[int]) -> int:
