@@ -61,8 +61,8 @@ def test_bound():
 
 
 def test_limit():
-    """A beat per cycle of the memory port is the limit of a ring at full rate, up to 17 ranks, and not at half of it."""
-    for ranks, rate, resource in ((4, 1, "memory port"), (17, 1, "memory port"), (18, 1, "links"), (4, 0.5, "links")):
+    """A beat per cycle of the memory port is the limit of a ring at full rate, up to 16 ranks, and not at half."""
+    for ranks, rate, resource in ((4, 1, "memory port"), (16, 1, "memory port"), (18, 1, "links"), (4, 0.5, "links")):
         bounds = bound(WIDE, (ranks,), 65536, rate)
         cycles, found = limit(WIDE, bounds, 65536)
         assert (cycles, found) == (1024 if resource == "memory port" else max(bounds), resource)
