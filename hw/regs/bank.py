@@ -163,16 +163,22 @@ class RegisterBank(wiring.Component):
 
         # The address selects one register, which may refuse.
         selected = {}
-        with m.Switch(addr[2:]):
-            for register in self.register_map.registers:
-                chosen = selected[register.name] = Signal(name=f"write_{register.member}")
-                with m.Case(register.offset >> 2):
-                    m.d.comb += [mapped.eq(1), chosen.eq(1)]
-                    if register.has(Access.PULSE):
-                        m.d.comb += partial.eq(~strb.all())
-                    if register.limited:
-                        wrong = self._illegal(register, data, strb, some)
-                        m.d.comb += [illegal.eq(wrong), chosen.eq(~wrong)]
+        hits, pulses, refusals = [], [], []
+        for register in self.register_map.registers:
+            hit = Signal(name=f"write_{register.member}")
+            m.d.comb += hit.eq(addr[2:] == register.offset >> 2)
+            hits.append(hit)
+            if register.has(Access.PULSE):
+                pulses.append(hit)
+            selected[register.name] = hit
+            if register.limited:
+                refused = Signal(name=f"refused_{register.member}")
+                m.d.comb += refused.eq(hit & self._illegal(register, data, strb, some))
+                refusals.append(refused)
+                selected[register.name] = hit & ~refused
+        m.d.comb += [
+            mapped.eq(Cat(hits).any()), partial.eq(Cat(pulses).any() & ~strb.all()), illegal.eq(Cat(refusals).any()),
+        ]
 
         for register in self.register_map.registers:
             self._write_register(m, register, write_en & selected[register.name], data, strb)
@@ -272,10 +278,13 @@ class RegisterBank(wiring.Component):
             for number, selected in words.items():
                 with m.Case(number):
                     m.d.comb += word.eq(selected)
-        with m.Switch(addr[2:]):
-            for register in self.register_map.registers:
-                with m.Case(register.offset >> 2):
-                    m.d.comb += [mapped.eq(1), self._ports[register.name].read_stb.eq(read_en)]
+        hits = []
+        for register in self.register_map.registers:
+            hit = Signal(name=f"read_{register.member}")
+            m.d.comb += [hit.eq(addr[2:] == register.offset >> 2),
+                         self._ports[register.name].read_stb.eq(read_en & hit)]
+            hits.append(hit)
+        m.d.comb += mapped.eq(Cat(hits).any())
 
     def _read_group(self, m, registers, addr):
         """The word at ``addr`` if it is one of these registers."""
