@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.layouts import PacketKind, flit_layout
 from hw.axi import Resp
-from hw.stream import Merge, Queue, Skid
+from hw.stream import Merge, Queue, Skid, index_of
 
 from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH, EndpointConfig
 from .layouts import DONE_WIDTH, RemoteLayout, header_view, put_layout, response_layout, write_layout
@@ -107,15 +107,16 @@ class PutSender(wiring.Component):
         lanes, address = config.lane_bits, data.View(RemoteLayout, self.writes.payload.addr)
         known, origin = Signal(self._packet, reset_less=True), Signal(self._packet)
         beat_index, number, kept = Signal(range(config.packet_beats)), Signal(range(config.packet_beats)), Signal()
-        some, full, go = Signal(), Signal(), Signal()
+        some, full, go, top = Signal(), Signal(), Signal(), Signal(config.beat_bytes)
         m.d.comb += [
             origin.eq(known), some.eq(beat.strb.any() & ~origin.bad),
             full.eq((beat_index == config.packet_beats - 1) | beat.last),
             self.writes.ready.eq(beats.ready & packets.ready), go.eq(self.writes.valid & self.writes.ready),
             beats.valid.eq(go & some), beats.payload.eq(beat.data),
             packet.eq(origin), packet.ends.eq(beat.last), packet.void.eq(~some & ~kept),
-            packet.beats.eq(Mux(some, number, number - 1)), packet.end_lane.eq(Mux(some, _top(beat.strb, lanes),
-                                                                                   known.end_lane)),
+            packet.beats.eq(Mux(some, number, number - 1)),
+            top.eq(Cat(bit & ~beat.strb[index + 1:].any() for index, bit in enumerate(beat.strb))),
+            packet.end_lane.eq(Mux(some, index_of(top, lanes), known.end_lane)),
             packets.valid.eq(go & full & (beat.last | some | kept)),
         ]
         with m.If(beat.first):
@@ -222,10 +223,3 @@ class _InFlight(wiring.Component):
                 m.d.sync += failing.eq(0)
             earlier = earlier | loses
         return m
-
-
-def _top(bits, width):
-    """Index of the highest set bit."""
-    above = [bits[index + 1:].any() for index in range(len(bits) - 1)] + [C(0)]
-    only = Cat(bit & ~some for bit, some in zip(bits, above, strict=True))
-    return Cat(Cat(only[index] for index in range(len(bits)) if index >> bit & 1).any() for bit in range(width))

@@ -7,7 +7,7 @@ from hw.stream.checker import StreamChecker
 from hw.stream.commit_queue import CommitQueue
 from hw.stream.credit import CreditCounter
 from hw.stream.level_crossing import LevelCrossing
-from hw.stream.onehot import selected
+from hw.stream.onehot import index_of, selected
 from hw.stream.pacer import Pacer
 from hw.stream.pipe import pipe
 from hw.stream.pulse_crossing import PulseCrossing
@@ -34,6 +34,7 @@ __all__ = [
     "Skid",
     "StreamChecker",
     "ValueCrossing",
+    "index_of",
     "pipe",
     "selected",
 ]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of a value by a one-hot number, as an OR of ANDs.
+"""One-hot numbers: the value that one chooses, as an OR of ANDs, and its index.
 
-Combinational: 2 levels of 6-input LUTs for up to 18 values, where a chain of conditional assignments takes a level for
-each one or two.
+Combinational. :func:`selected` has 2 levels of 6-input LUTs for up to 18 values, where a chain of conditional
+assignments takes a level for each one or two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 
@@ -14,7 +14,7 @@ from amaranth.lib import data
 
 from hw.stream.shapes import ShapeLike
 
-__all__ = ["selected"]
+__all__ = ["index_of", "selected"]
 
 
 def selected(shape: ShapeLike, onehot: Iterable[Value], values: Iterable[Value | data.View]) -> Value | data.View:
@@ -44,3 +44,9 @@ def selected(shape: ShapeLike, onehot: Iterable[Value], values: Iterable[Value |
         group = 6
     found = Const(0, width) | terms[0]
     return data.View(shape, found[:width]) if isinstance(shape, data.Layout) else found[:width]
+
+
+def index_of(onehot: Value | Sequence[Value], width: int) -> Value:
+    """Index of the only bit that is set, in ``width`` bits; 0 if none is. Bits should be those of a signal: each is
+    used up to ``width`` times."""
+    return Cat(Cat(onehot[index] for index in range(len(onehot)) if index >> bit & 1).any() for bit in range(width))

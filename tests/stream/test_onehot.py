@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 
 from fpga.area import measure
 from hw import emit
-from hw.stream import selected
+from hw.stream import index_of, selected
 
 PAIR = data.StructLayout({"a": 5, "b": 3})
 
@@ -66,6 +66,22 @@ def test_as_many_bits_as_values(values):
     bits = Signal(3 if values else 0)
     with pytest.raises(ValueError, match=rf"^selected\(\) needs a bit for each .* not {len(bits)} for {len(values)}$"):
         selected(4, bits, values)
+
+
+@pytest.mark.parametrize("count, width", [(1, 0), (1, 1), (2, 1), (5, 3), (32, 5)])
+def test_index(count, width):
+    onehot, result = Signal(count), Signal(width)
+    m = Module()
+    m.d.comb += result.eq(index_of(onehot, width))
+
+    async def testbench(ctx):
+        for index in range(count):
+            ctx.set(onehot, 1 << index)
+            assert ctx.get(result) == index
+        ctx.set(onehot, 0)
+        assert ctx.get(result) == 0
+
+    _simulate(m, testbench)
 
 
 @pytest.mark.synth

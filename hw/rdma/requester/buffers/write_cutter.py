@@ -13,6 +13,7 @@ from hw.axi import Resp
 from hw.common.sweep import SweepSignature
 from hw.rdma.config import ADDR_WIDTH, RdmaConfig
 from hw.rdma.layouts import RemoteAddress, write_layout
+from hw.stream import index_of
 
 from .packets import PAGE_BITS, PIECES, burst_layout, piece_layout
 from .payload_store import PayloadWriteSignature
@@ -172,16 +173,11 @@ class WriteCutter(wiring.Component):
                 m.d.sync += origin.eq(Cat(low, at))
 
 
-def _number(onehot, width):
-    """Index of the only bit set."""
-    return Cat(Cat(onehot[index] for index in range(len(onehot)) if index >> bit & 1).any() for bit in range(width))
-
-
 def _lowest(bits, width):
     """Index of the lowest set bit of contiguous ones."""
-    return _number(Cat(bits[0], (bits[index] & ~bits[index - 1] for index in range(1, len(bits)))), width)
+    return index_of(Cat(bits[0], (bits[index] & ~bits[index - 1] for index in range(1, len(bits)))), width)
 
 
 def _highest(bits, width):
     """Index of the highest set bit of contiguous ones."""
-    return _number(Cat((bits[index] & ~bits[index + 1] for index in range(len(bits) - 1)), bits[-1]), width)
+    return index_of(Cat((bits[index] & ~bits[index + 1] for index in range(len(bits) - 1)), bits[-1]), width)
