@@ -8,7 +8,7 @@ no paths, no dates, no environment; equal designs give equal bytes, so the text 
 import gc
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypedDict
 
@@ -19,6 +19,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
 from hw import connections
+from hw.compact_text import with_initial_loops, without_unread_wires
 from hw.shared_modules import with_shared_modules
 
 __all__ = ["Pin", "pins", "verilog"]
@@ -36,7 +37,8 @@ _DIRECTIONS = {wiring.In: PortDirection.Input, wiring.Out: PortDirection.Output}
 
 
 def verilog(component: wiring.Component, *, name: str, assertions: bool = True, reset: bool = True,
-            shared: bool = True) -> str:
+            shared: bool = True, waves: bool = False,
+            status: Callable[[str], object] = lambda step: None) -> str:
     """Verilog of ``component`` as a module called ``name``.
 
     Parameters
@@ -52,6 +54,10 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
         Equal modules become one. False makes a module for each instance, with its path as its name.
     reset : bool
         Give the module an input ``rst``. Without it, flip-flops have their initial values when the clock starts.
+    waves : bool
+        Keep the wires that nothing reads, such as one for each field of a structure, for waveforms.
+    status : callable
+        Receives the name of each step when it begins.
 
     Raises
     ------
@@ -63,6 +69,7 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
     with _builtin_yosys(), _uncollected():
+        status("elaborate")
         fragment = Fragment.get(component, None)
         connections.check(fragment)
         ports: dict[str, tuple[Value, PortDirection | None]] = {
@@ -71,12 +78,17 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
         if not reset:
             fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
             ports = {"clk": (sync.clk, None), **ports}
+        status("make a netlist")
         text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=False))
+        if not waves:
+            text = without_unread_wires(text)
         if shared:
             text = with_shared_modules(text)
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
-        return _with_evaluated_constants(str(backend._convert_rtlil_text(text, strip_internal_attrs=True)))
+        status("write Verilog")
+        text = str(backend._convert_rtlil_text(text, strip_internal_attrs=True))
+        return with_initial_loops(_with_evaluated_constants(text))
 
 
 def _with_evaluated_constants(text: str) -> str:

