@@ -103,7 +103,7 @@ FAILS = {"fails": 0.1, "resends": 0.2, "sink": 0.7}
 SEEN = ("write OKAY", "write SLVERR", "write DECERR", "read OKAY", "read SLVERR", "read DECERR", "WRITE_ONLY",
         "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "writes gap", "writes end", "writes outside", "writes unknown",
         "reads end", "reads outside", "reads unknown", "sent again", "retired while offered", "failed write",
-        "failed burst", "failed read", "stalled")
+        "failed burst", "failed read")
 """Cases that must occur."""
 
 _total = Counter()
