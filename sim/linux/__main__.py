@@ -2,7 +2,6 @@
 """``python -m sim.linux``: run the simulated card in a virtual machine, and report what passed."""
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -78,9 +77,6 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         options = parse(sys.argv[1:] if words is None else words)
-        if "soak" not in options.parts:
-            # An optimised simulator takes longer to build than all other parts to run.
-            os.environ.setdefault("DMACE_QUICK_BUILDS", "1")
         faults = run(options, say=lambda line: print(line, flush=True))
     except UserError as error:
         print(f"linux: {error}", file=sys.stderr)

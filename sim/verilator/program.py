@@ -19,17 +19,16 @@ from amaranth.lib.wiring import Component
 from sim.verilator.build import Status, execute, link, quiet
 from sim.verilator.design import Design, verilog_of
 from sim.verilator.store import digest, once
-from sim.verilator.toolchain import build_root, find_compiler, find_verilator, quick_builds
+from sim.verilator.toolchain import build_root, find_compiler, find_verilator
 
 __all__ = ["Program", "build_program"]
 
-_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3",
-                      "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000")
-# With -O1, functions of 60,000 nodes take the compiler twice as long as the same statements in functions of 1,000.
-_FUNCTIONS, _FUNCTIONS_QUICK = ("--output-split-cfuncs", "60000"), ("--output-split-cfuncs", "1000")
-# With -O1, or without Verilator's tables, a DMA engine `wide` takes a fifth to a half longer to simulate. Its build
-# takes half as long.
-_FAST, _FAST_QUICK, _FAST_CHECKED, _MAIN = "-O2", "-O1", "-O0", "-O2"
+# Functions of 1,000 nodes take the compiler a fifth of the time of functions of 60,000. Without Verilator's tables it
+# takes a third. Measured with accelerators `tiny` and a DMA engine `wide`, neither makes a simulation slower.
+_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3", "-fno-table",
+                      "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
+                      "--output-split-cfuncs", "1000")
+_FAST, _FAST_CHECKED, _MAIN = "-O2", "-O0", "-O2"
 # Two libraries in one process have classes of the same names.
 _SHARED_OPTIONS = ("-fPIC", "-fvisibility=hidden")
 
@@ -50,7 +49,7 @@ class Program:
 def build_program(component: Component | Design, *, name: str, main: Path, sources: Sequence[Path] = (),
                   generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
                   includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
-                  quick: bool = False, status: Status | None = None) -> Program:
+                  status: Status | None = None) -> Program:
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
     Parameters
@@ -73,8 +72,6 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
         With the assertions of the design, which stop the program; not optimised.
     shared : bool
         Make a shared library.
-    quick : bool
-        Optimise less, in half the time, whatever ``DMACE_QUICK_BUILDS`` says.
     status : callable or None
         Receives ``(what, done, total)`` as the build progresses.
 
@@ -89,12 +86,10 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
     status("describe", 0, 1)
     text = verilog_of(component, name=name, assertions=checked)
     verilator = find_verilator()
-    quick = quick or checked or quick_builds()
-    verilating = [*_VERILATOR_OPTIONS, *(("-fno-table", *_FUNCTIONS_QUICK) if quick else _FUNCTIONS),
-                  "--assert" if checked else "--no-assert"]
+    verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
     macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
     options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
-    fast = _FAST_CHECKED if checked else _FAST_QUICK if quick else _FAST
+    fast = _FAST_CHECKED if checked else _FAST
     included = [(source.name, source.read_text(encoding="utf-8")) for source in (main, *sources)]
     key = digest(text, included, sorted(generated.items()), verilating, macros, options, fast, _MAIN,
                  verilator.version, str(verilator.root), find_compiler().version)

@@ -105,7 +105,7 @@ def build_root() -> Path:
 
 
 def quick_builds() -> bool:
-    """Whether ``$DMACE_QUICK_BUILDS`` is set: simulators are then built in a third of the time, and run slower.
+    """Whether ``$DMACE_QUICK_BUILDS`` is set: simulators under cocotb are then built faster, and run slower.
 
     The test suite sets it. Most of its simulations are shorter than an optimised build.
     """

@@ -76,4 +76,4 @@ def _build(preset: str, level: str, kind: str, status: Status | None) -> Program
         Design(ClockedInputs, design), name=f"vfio_{level}_{kind}",
         main=_HERE / ("transport.cpp" if kind == "transport" else "main.cpp"), sources=(*_SOURCES, *extra),
         generated=generated, includes=(_HERE, *_SHARED, _LIBRARY), shared=kind == "transport",
-        quick=True, status=status)
+        status=status)
