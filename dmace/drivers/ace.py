@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, Protocol
 
 from dmace.drivers.ace_states import CommunicatorStatus, Fault, FsmState, LinkStatus, Pending, QueueState, SlotState
 from dmace.drivers.registers import Bus, Lock, RegisterDriver
-from hw.ace.config import DIMENSIONS, AceConfig
+from hw.ace.config import DIMENSIONS, MOST_FSMS, MOST_SLOTS, AceConfig
 from hw.ace.programs.schedule import ORDER, Assembly, assemble
 from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
+from hw.ace.sizing import needs
 from hw.ace.words import Collective, CommandWord, CommunicatorState, LinkCause, LinkState, Ordered, Stage, Status, Waits
 from hw.common.sizes import PAGE_BYTES
 
-__all__ = ["WATCHDOG", "AceBus", "AceDriver", "Share", "root_code"]
+__all__ = ["WATCHDOG", "AceBus", "AceDriver", "Share", "root_code", "share_for"]
 
 EPOCHS = 16
 
@@ -39,6 +40,35 @@ class Share(NamedTuple):
     fsms: int
     first_slot: int
     slots: int
+
+
+def share_for(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_latency: int, memory_latency: int,
+              first_fsm: int = 0, fsms: int = MOST_FSMS, first_slot: int = 0, slots: int = MOST_SLOTS) -> Share:
+    """The FSMs and slots that a communicator needs by the rule of :mod:`hw.ace.sizing`, and no more than are free.
+
+    Parameters
+    ----------
+    config : AceConfig
+    shape : sequence of int
+        The communicator's.
+    link_rate : float
+        Beats per cycle in each direction of a link, headers included.
+    link_latency, memory_latency : int
+        Cycles.
+    first_fsm, first_slot : int
+        The first that are free.
+    fsms, slots : int
+        How many are free at most.
+    """
+    need = needs(config, shape, link_rate=link_rate, link_latency=link_latency, memory_latency=memory_latency)
+
+    def part(wanted: int, free: int) -> int:
+        return min(wanted, 1 << max(free, 1).bit_length() - 1)
+
+    # A chunk is as long as the accelerator has it; where the rule takes longer ones, more of them are on the links.
+    longer = need.chunk_bytes // config.chunk_bytes
+    own = part(need.fsms * longer, min(fsms, config.fsms - first_fsm))
+    return Share(first_fsm, own, first_slot, max(own, part(need.slots * longer, min(slots, config.slots - first_slot))))
 
 
 def root_code(shape: Sequence[int], root: Sequence[int]) -> int:

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from dmace.drivers.ace import Share
+from dmace.drivers.ace import Share, share_for
 from hw.ace.config import DIMENSIONS, AceConfig
 from hw.ace.registers import LINK_TIMEOUT, LINK_TRIES
 from hw.card import PRESET_NAMES
@@ -130,7 +130,8 @@ class Cluster:
             rank.reopen()
 
     def communicators(self, *, dimensions: Sequence[int] | None = None, domain: int = 0, priority: int = 0,
-                      fsms: int | None = None, slots: int | None = None) -> tuple[Communicator, ...]:
+                      fsms: int | None = None, slots: int | None = None,
+                      memory_latency: int = 100) -> tuple[Communicator, ...]:
         """Make a communicator, and return the part of each rank. Each has a queue, FSMs and slots of its own.
 
         Parameters
@@ -143,8 +144,10 @@ class Cluster:
         priority : int
             0 to 3; a higher one goes first.
         fsms, slots : int
-            Chunks on the links, and in the SRAM, at a time: powers of two. By default, what is left is divided among
-            the queues that are left.
+            Chunks on the links, and in the SRAM, at a time: powers of two. By default what keeps links and memory busy,
+            by the rule of :mod:`hw.ace.sizing`, and no more than an even part, for each queue, of what is left.
+        memory_latency : int
+            Cycles, for this rule.
 
         Raises
         ------
@@ -162,12 +165,15 @@ class Cluster:
         left = min(config.queues, config.communicators) - number
         if not left:
             raise DmaceError(f"All {number} queues for communicators are in use.")
-        share = Share(self._fsms, _part("fsms", fsms, config.fsms - self._fsms, left),
-                      self._slots, _part("slots", slots, config.slots - self._slots, left))
+        shape = tuple(self.shape[dimension] for dimension in chosen)
+        free_fsms, free_slots = config.fsms - self._fsms, config.slots - self._slots
+        rule = share_for(config, shape, link_rate=1, link_latency=self._link_latency, memory_latency=memory_latency,
+                         first_fsm=self._fsms, fsms=free_fsms // left, first_slot=self._slots, slots=free_slots // left)
+        share = Share(self._fsms, _part("fsms", rule.fsms if fsms is None else fsms, free_fsms),
+                      self._slots, _part("slots", rule.slots if slots is None else slots, free_slots))
         if share.slots < share.fsms:
             raise DmaceError(f"A communicator needs as many slots as FSMs at least, not {share.slots} and "
                              f"{share.fsms}.")
-        shape = tuple(self.shape[dimension] for dimension in chosen)
 
         def open_rank(one: Accelerator, place: Sequence[int]) -> Communicator:
             coordinates = tuple(place[dimension] for dimension in chosen)
@@ -183,10 +189,8 @@ class Cluster:
             return tuple(pool.map(open_rank, self._accelerators, np.ndindex(*self.shape)))
 
 
-def _part(name: str, wanted: int | None, free: int, queues: int) -> int:
-    """A power of two of what is free."""
-    if wanted is None:
-        wanted = 1 << max(free // queues, 1).bit_length() - 1
+def _part(name: str, wanted: int, free: int) -> int:
+    """``wanted``, if it is a power of two and free."""
     if wanted < 1 or wanted & wanted - 1:
         raise DmaceError(f"The {name} of a communicator must be a power of two, not {wanted}.")
     if wanted > free:

@@ -122,7 +122,7 @@ def wire_beats(config: AceConfig) -> float:
 
 def _interval(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: float) -> float:
     """Cycles from one chunk to the next, at the rate of the memory port or of the busiest dimension's links."""
-    return max(beats, *(wire_beats(config) / link_rate * beats * share for share in one_way(sizes)))
+    return max([beats, *(wire_beats(config) / link_rate * beats * share for share in one_way(sizes))])
 
 
 def _on_links(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: float, link_latency: int) -> float:

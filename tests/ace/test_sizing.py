@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from hw.ace.config import PRESETS, TINY, AceConfig
+from dmace.drivers.ace import share_for
+from hw.ace.config import BASE, PRESETS, TINY, AceConfig
 from hw.ace.sizing import needs, sized
 from sim.ace.bench import Bench, operating_points
 from sim.ace.shared_library import build_library
@@ -49,6 +50,18 @@ def test_buffers_cover_the_round_trip():
         found = _needs(TINY, (4,), 1, latency)
         assert found.sustained is (latency <= 500)
         assert min(found.link_beats, found.replay_beats) >= min(4096, 2 * latency + 3 * TINY.packet_beats)
+
+
+@pytest.mark.parametrize("shape", [(1,), *SHAPES])
+def test_share_of_a_communicator(shape):
+    """The rule, as far as FSMs and slots are free, and at least as many slots as FSMs."""
+    rule = _needs(BASE, shape, 1, 20)
+    whole = share_for(BASE, shape, link_rate=1, link_latency=20, memory_latency=100)
+    longer = rule.chunk_bytes // BASE.chunk_bytes
+    assert whole == (0, min(BASE.fsms, rule.fsms * longer), 0, min(BASE.slots, rule.slots * longer))
+    part = share_for(BASE, shape, link_rate=1, link_latency=500, memory_latency=100, first_fsm=4, fsms=3, first_slot=8,
+                     slots=6)
+    assert part == (4, 2, 8, 4)
 
 
 def test_longer_chunks_where_fsms_do_not_suffice():
