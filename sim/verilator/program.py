@@ -23,9 +23,9 @@ from sim.verilator.toolchain import build_root, find_compiler, find_verilator
 
 __all__ = ["Program", "build_program"]
 
-# Functions of 1,000 nodes take the compiler a fifth of the time of functions of 60,000. Without Verilator's tables it
-# takes a third. Measured with an accelerator `tiny` and a DMA engine `wide`, neither makes a simulation slower, nor does
-# -O1 instead of -O2.
+# Functions of 1,000 nodes take the compiler a fifth of the time of functions of 60,000; without Verilator's tables it
+# takes a third. Neither makes the simulation of an accelerator `tiny` or a DMA engine `wide` slower, nor does -O1
+# instead of -O2.
 _VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3", "-fno-table",
                       "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
                       "--output-split-cfuncs", "1000")
