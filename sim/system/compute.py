@@ -24,10 +24,9 @@ def seconds_beside(config: MachineConfig, seconds_alone: float, memory_bytes: fl
     """Seconds that a computation takes beside the endpoint's share of cores and memory.
 
     Its arithmetic is slower by the cores that are taken; its memory accesses by the bandwidth. The slower one counts.
-    An endpoint without overlap takes nothing while others compute.
     """
     kind, npu = config.kind, config.npu
-    if not kind.overlap or not (communicating or config.sharing == "reserved"):
+    if not (communicating or config.reserved):
         return max(seconds_alone, memory_bytes / npu.memory_bytes_per_s)
     left = npu.memory_bytes_per_s - (kind.memory_bytes_per_s or 0)
     return max(seconds_alone * npu.sms / (npu.sms - kind.sms), memory_bytes / left)

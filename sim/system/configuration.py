@@ -88,8 +88,8 @@ class EndpointKind:
     sms : int
         Cores reserved for communication.
     overlap : bool
-        Communication and computation overlap. Otherwise communication waits until no computation is in progress, and
-        each uses all resources while it runs.
+        Communication and computation overlap. Otherwise they alternate (:class:`.alternation.Alternation`), and each
+        uses all resources while it runs.
     sram_bytes, fsms : int or None
         With ``sram``: capacity for chunks; maximum of chunks on the links. None for no limit.
     receive_bytes : int or None
@@ -270,6 +270,11 @@ class MachineConfig:
         """``links``, already expanded to one for each dimension."""
         assert isinstance(self.links, tuple)
         return self.links
+
+    @property
+    def reserved(self) -> bool:
+        """Communication holds cores and memory bandwidth while it is idle, too."""
+        return self.sharing == "reserved" and self.kind.overlap
 
     @property
     def slots(self) -> int | None:

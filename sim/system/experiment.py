@@ -82,7 +82,7 @@ class Experiment:
             if mine:
                 raise UserError(f"a trace has no settings, so not workload.{min(mine)} either.")
             return chakra.read(self.workload.removeprefix("chakra:"))
-        return unroll(load(self.workload, **mine), self.steps, overlap=self.config().kind.overlap)
+        return unroll(load(self.workload, **mine), self.steps)
 
     def _for(self, prefix: str) -> dict[str, by_name.Setting]:
         return {name.removeprefix(prefix): value for name, value in self.settings.items() if name.startswith(prefix)}

@@ -84,7 +84,7 @@ class Graph:
                 raise ValueError(f"Node {node.number} at place {number} needs {node.needs}, which must be earlier ones")
 
 
-def unroll(workload: Workload, steps: int = 2, *, overlap: bool = True) -> Graph:
+def unroll(workload: Workload, steps: int = 2) -> Graph:
     """:class:`Graph` of ``steps`` iterations of a workload.
 
     Forward passes go up the layers. The exchange of a forward pass holds the next compute, or the layer that it names.
@@ -96,16 +96,14 @@ def unroll(workload: Workload, steps: int = 2, *, overlap: bool = True) -> Graph
     workload : Workload
     steps : int
         Iterations.
-    overlap : bool
-        Exchange weight gradients as they come; else all of them after the last compute of a step.
     """
-    return Graph(name=workload.name, nodes=tuple(_Unrolling(workload, overlap).run(steps)), steps=steps,
+    return Graph(name=workload.name, nodes=tuple(_Unrolling(workload).run(steps)), steps=steps,
                  model_parallel=workload.model_parallel, source=workload.source)
 
 
 class _Unrolling:
-    def __init__(self, workload: Workload, overlap: bool) -> None:
-        self.layers, self.backward, self.overlap = workload.layers, workload.backward, overlap
+    def __init__(self, workload: Workload) -> None:
+        self.layers, self.backward = workload.layers, workload.backward
         self.nodes: list[Node] = []
         self.last: int | None = None
         self.step = 0
@@ -117,11 +115,8 @@ class _Unrolling:
         for self.step in range(steps):
             for layer in self.layers:
                 self.forward(layer)
-            deferred: list[tuple[Layer, Exchange]] = []
             for layer in reversed(self.layers):
-                deferred += self.backwards(layer)
-            for layer, exchange in deferred:
-                self.reduce(layer, exchange)
+                self.backwards(layer)
         return self.nodes
 
     def add(self, kind: Kind, layer: Layer, part: str, after: Iterable[int], **more: Any) -> int:
@@ -154,19 +149,14 @@ class _Unrolling:
             else:
                 self.held.add(number)
 
-    def backwards(self, layer: Layer) -> list[tuple[Layer, Exchange]]:
-        """Add a layer's backward passes, and return the exchanges of weight gradients that are to be added later."""
+    def backwards(self, layer: Layer) -> None:
         self.held |= self.gates.pop(layer.name, set())
-        deferred: list[tuple[Layer, Exchange]] = []
         issued: list[int] = []
         for part in ("weight_grad", "input_grad") if self.backward == "weight-first" else ("input_grad", "weight_grad"):
             self.compute(layer, part)
             one = layer[part]
             if part == "weight_grad" and one.exchange:
-                if self.overlap:
-                    self.reduce(layer, one.exchange)
-                else:
-                    deferred.append((layer, one.exchange))
+                self.reduce(layer, one.exchange)
             if part == "input_grad":
                 if one.exchange and not one.other:
                     issued.append(self.exchange(layer, part, one.exchange, URGENT))
@@ -175,7 +165,6 @@ class _Unrolling:
                         number = self.exchange(earlier, part, earlier.input_grad.exchange, URGENT)
                         self.gates.setdefault(earlier.name, set()).add(number)
         self.held |= set(issued)
-        return deferred
 
     def reduce(self, layer: Layer, exchange: Exchange) -> None:
         number = self.exchange(layer, "weight_grad", exchange)

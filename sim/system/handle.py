@@ -15,7 +15,8 @@ class Handle:
     tag : str
         As given.
     begin, end : float
-        Seconds; ``end`` is None until it is over everywhere.
+        Seconds; ``begin`` is the time of the request until the first rank admits it, later if that alternates between
+        computation and communication; ``end`` is None until it is over everywhere.
     ends : dict
         Rank -> seconds, for the ranks where it is over. A folded machine has rank 0 only.
     """
@@ -24,3 +25,9 @@ class Handle:
     begin: float
     end: float | None = None
     ends: dict[int, float] = field(default_factory=dict)
+    _admitted: bool = field(default=False, repr=False)
+
+    def begins(self, time: float) -> None:
+        """Note that a rank admits it."""
+        if not self._admitted:
+            self.begin, self._admitted = time, True

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,6 +19,7 @@ from hw.ace.collectives import Collective
 from hw.ace.programs.program import Program
 from hw.errors import UserError
 
+from .alternation import Alternation
 from .calibration import Calibration
 from .compute import Compute
 from .configuration import MachineConfig
@@ -31,6 +33,9 @@ from .slice_costs import SliceCosts
 from .statistics import Statistics, summary
 
 __all__ = ["Handle", "Machine"]
+
+_ALTERNATION = 1 << 30
+"""Key of the last decisions of a time: all else, such as a computation that follows another, is known by then."""
 
 Done = Callable[[float], object]
 """Receives a time in seconds."""
@@ -68,6 +73,8 @@ class Machine:
             for number, port in enumerate(endpoint.ports):
                 port.peer = endpoint.neighbours[number].ports[number ^ 1]
         self.computes = [Compute(self, endpoint.rank) for endpoint in self.endpoints]
+        self._alternations = [] if config.kind.overlap else [
+            Alternation(self.kernel, _ALTERNATION | rank) for rank in range(len(self.computes))]
         self._puts = Puts(self)
 
     # -- Coordinates
@@ -160,7 +167,7 @@ class Machine:
         self._open.add(operation)
         for rank in members:
             delay = picoseconds((delays or {}).get(rank, 0))
-            self.kernel.at(self.kernel.now + delay, self.endpoints[rank].begin, operation)
+            self.kernel.at(self.kernel.now + delay, self._begin, rank, operation, handle)
         return handle
 
     def compute(self, seconds_alone: float, *, memory_bytes: float = 0, rank: int | None = None, tag: str = "",
@@ -218,6 +225,8 @@ class Machine:
     def communicating(self, rank: int, whether: bool) -> None:
         """Note whether a collective is in progress on a rank."""
         self.computes[rank].communicating(whether)
+        if self._alternations:
+            self._alternations[rank].communicating(whether)
 
     def next_operation(self, operations: list[Operation]) -> Operation:
         """The operation whose chunk begins next."""
@@ -294,8 +303,28 @@ class Machine:
 
         def ended(rank: int) -> None:
             left.discard(rank)
+            if self._alternations:
+                self._alternations[rank].computed()
             self.over(handle, "compute", rank, tag, done, not left)
 
-        for rank in list(left):
+        def begin(rank: int) -> None:
+            handle.begins(self.now)
             self.computes[rank].run(seconds, memory_bytes, ended)
+
+        for rank in list(left):
+            if self._alternations:
+                self._alternations[rank].compute(partial(begin, rank))
+            else:
+                begin(rank)
         return handle
+
+    def _begin(self, rank: int, operation: Operation, handle: Handle) -> None:
+        """A rank's command is here: communicate, or wait for the processor if both cannot be at once."""
+        def begin() -> None:
+            handle.begins(self.now)
+            self.endpoints[rank].begin(operation)
+
+        if self._alternations:
+            self._alternations[rank].communicate(begin)
+        else:
+            begin()

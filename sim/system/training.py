@@ -7,6 +7,7 @@
     run.seconds, run.exposed
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +16,7 @@ from math import prod
 from hw.errors import UserError
 
 from .graph import Graph, Kind, Node
+from .handle import Handle
 from .machine import Machine
 from .statistics import Statistics
 from .workloads import Exchange, Processor
@@ -170,6 +172,7 @@ class _Training:
             for need in set(node.needs):
                 self.users[need].append(node.number)
         self.begin: dict[int, float] = {}
+        self.handles: dict[int, Handle] = {}
         self.end: dict[int, float] = {}
 
     def run(self) -> Run:
@@ -180,6 +183,8 @@ class _Training:
         if len(self.end) != len(self.graph.nodes):
             stuck = next(node for node in self.graph.nodes if node.number not in self.end)
             raise RuntimeError(f"{stuck.part} of {stuck.layer} in step {stuck.step} has not ended")
+        self.collectives = sorted(
+            (node.number for node in self.graph.nodes if node.kind == Kind.COLLECTIVE), key=lambda one: self.end[one])
         spans = tuple(self.span(node) for node in self.graph.nodes)
         computed = [span for span in spans if span.node.kind == Kind.COMPUTE]
         return Run(graph=self.graph, spans=spans, seconds=max(self.end.values(), default=0.0),
@@ -192,8 +197,8 @@ class _Training:
         done = partial(self.ended, node)
         tag = f"{node.layer} {node.part} {node.step}"
         if node.kind == Kind.COMPUTE:
-            self.machine.compute(node.work.arithmetic(self.processor), memory_bytes=node.work.memory_bytes, tag=tag,
-                                 done=done)
+            self.handles[node.number] = self.machine.compute(
+                node.work.arithmetic(self.processor), memory_bytes=node.work.memory_bytes, tag=tag, done=done)
         elif node.kind == Kind.DELAY:
             time = self.machine.now + node.work.alone(self.processor)
             self.machine.at(time, partial(done, time))
@@ -205,8 +210,8 @@ class _Training:
                 self.machine.at(self.machine.now, partial(done, self.machine.now))
                 return
             count = count_bytes(node.exchange, prod(shape[number] for number in dimensions))
-            self.machine.issue(node.exchange.collective, count, dimensions=dimensions, priority=node.priority, tag=tag,
-                               done=done)
+            self.handles[node.number] = self.machine.issue(
+                node.exchange.collective, count, dimensions=dimensions, priority=node.priority, tag=tag, done=done)
 
     def ended(self, node: Node, time: float) -> None:
         self.end[node.number] = time
@@ -217,9 +222,15 @@ class _Training:
 
     def span(self, node: Node) -> Span:
         begin, end = self.begin[node.number], self.end[node.number]
-        if node.kind != Kind.COMPUTE or not node.after:
+        if node.number in self.handles:
+            begin = self.handles[node.number].begin
+        if node.kind != Kind.COMPUTE:
             return Span(node, begin, end)
-        free = 0.0 if node.previous is None else self.end[node.previous]
-        culprit = max(node.after, key=lambda number: self.end[number])
-        waited = max(0.0, self.end[culprit] - free)
-        return Span(node, begin, end, waited, culprit if waited else None)
+        waited = begin - (0.0 if node.previous is None else self.end[node.previous])
+        if waited <= 0:
+            return Span(node, begin, end)
+        culprit = max(node.after, key=lambda number: self.end[number], default=None)
+        if culprit is None or self.end[culprit] < begin:
+            # It had to wait for collectives that it does not need: the endpoint does not overlap.
+            culprit = self.collectives[bisect_right(self.collectives, begin, key=lambda one: self.end[one]) - 1]
+        return Span(node, begin, end, waited, culprit)

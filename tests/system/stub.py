@@ -4,6 +4,7 @@
 from heapq import heappop, heappush
 from types import SimpleNamespace
 
+from sim.system.handle import Handle
 from sim.system.workloads import Processor
 
 
@@ -24,12 +25,14 @@ class StubMachine:
         self.issued.append((collective, count, dimensions, priority, tag))
         self._free = end = max(self.now, self._free) + count / self.rate
         self.at(end, lambda: done(end))
+        return Handle(tag, self.now)
 
     def compute(self, seconds, *, memory_bytes=0, rank=None, tag="", done):
         assert all(self.now >= end for _, end in self.computed), "two computes at a time"
         end = self.now + max(seconds, memory_bytes / self.config.npu.memory_bytes_per_s) * self.slow
         self.computed.append((self.now, end))
         self.at(end, lambda: done(end))
+        return Handle(tag, self.now)
 
     def run(self):
         while self._events:

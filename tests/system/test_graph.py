@@ -46,11 +46,6 @@ def test_data_parallel():
     assert graph.steps == 2 and graph.nodes[7].work.seconds == 0.5
 
 
-def test_without_overlap_all_comes_after_the_last_compute():
-    graph = unroll(Workload(name="two", layers=(layer("a"), layer("b"))), 1, overlap=False)
-    assert lines(graph)[-2:] == ["b.weight_grad*0 < a.input_grad0", "a.weight_grad*0 < a.input_grad0"]
-
-
 def test_model_parallel():
     one = layer("a", forward=GATHER), layer("b", forward=GATHER, input_grad=REDUCE)
     graph = unroll(Workload(name="hybrid", layers=one, backward="input-first"), 1)
@@ -98,10 +93,9 @@ def test_what_takes_no_time_is_no_node_but_holds_on():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("overlap", [True, False])
-def test_nothing_is_lost(name, overlap):
+def test_nothing_is_lost(name):
     workload = load(name)
-    graph = unroll(workload, 3, overlap=overlap)
+    graph = unroll(workload, 3)
     sent = sum(node.exchange.bytes for node in graph.nodes if node.exchange)
     assert sent == 3 * workload.bytes()
     computed = [node for node in graph.nodes if node.kind == Kind.COMPUTE]

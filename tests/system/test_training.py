@@ -47,11 +47,6 @@ def test_updates_hold_the_next_forward_pass():
     assert {times.layer: times.exposed for times in run.layers()} == {"a": 1.25, "b": 0}
 
 
-def test_without_overlap():
-    run = train(unroll(two(4), 2, overlap=False), StubMachine())
-    assert run.seconds == 2 * (5 + 8)
-
-
 def test_slow_compute_is_distinguished():
     run = train(unroll(two(1), 1), StubMachine(slow=1.5))
     assert run.computed == 7.5 and run.alone == 5
