@@ -69,14 +69,14 @@ def _offload(args: argparse.Namespace) -> int:
     if args.json != "-":
         table = Table(title="All-reduce of 64 MiB: network rate over the ideal endpoint's with 128 GB/s of memory, and "
                       "memory for 90 % of it")
-        for name in ("nodes", "ace", "ace, twice the lanes", "conventional", "ace needs, GB/s",
+        for name in ("nodes", "reads and writes", "ace", "ace, twice the lanes", "conventional", "ace needs, GB/s",
                      "conventional needs, GB/s", "ratio"):
-            table.add_column(name, justify="left" if name == "nodes" else "right")
+            table.add_column(name, justify="left" if name in ("nodes", "reads and writes") else "right")
         for row in rows:
-            needs = [f"{need / 1e9:.0f}" if need else "not enough lanes"
+            needs = [f"{need / 1e9:.0f}" if need else "never"
                      for need in (row["ace_needs"], row["conventional_needs"])]
             shares = [f"{share:.3f}" for share in (row["ace_share"], row["twice_lanes_share"], row["compopt_share"])]
-            table.add_row(row["shape"], *shares, *needs,
+            table.add_row(row["shape"], row["memory_pool"], *shares, *needs,
                           f"{row['ratio']:.2f}" if row["ratio"] else "")
         Console().print(table)
     return 0

@@ -9,6 +9,7 @@ from hw.ace.config import DIMENSIONS
 from hw.errors import UserError
 
 from .calibration import Calibration
+from .memory import POOLS
 
 __all__ = ["ENDPOINTS", "MAX_RANKS", "EndpointKind", "LinkConfig", "MachineConfig", "Npu"]
 
@@ -43,7 +44,7 @@ class Npu:
     Parameters
     ----------
     memory_bytes_per_s : float
-        Bandwidth of its memory for reads, and the same for writes.
+        Bandwidth of its memory, for bytes read and bytes written together.
     bus_bytes_per_s : float
         Bandwidth between memory and communication in each direction.
     sms : int
@@ -84,7 +85,7 @@ class EndpointKind:
         memory; for each byte sent, a reduce-scatter reads two bytes and an all-gather one; received bytes are written.
         ``ideal``: only the links take time.
     memory_bytes_per_s : float or None
-        Bandwidth for reads, and the same for writes, reserved for communication; None for no limit.
+        Bandwidth that is reserved for communication, by the convention ``memory_pool``; None for no limit.
     sms : int
         Cores reserved for communication.
     overlap : bool
@@ -169,8 +170,9 @@ class MachineConfig:
     blocking : bool
         A rank sends the next block only after the previous one has arrived.
     turns : str
-        Arbitration at a port: ``age`` (the oldest chunk), or ``message`` (as in the accelerator: the chunk of the
-        latest packet, over all ports, until its message ends or it stalls, then the oldest).
+        Arbitration at a port: ``message``, the accelerator's own (the chunk of the latest packet, over all ports, until
+        its message ends or it stalls, then the one that started first; endpoints without an accelerator: as ``age``),
+        or ``age`` (the chunk of the collective that comes first in ``order``).
     receive_buffer_bytes : int or None
         Receive buffer of a port, for payload: a packet starts when the neighbour's credits suffice for the longest one.
         None for no limit. Only with ``whole_packets``.
@@ -180,6 +182,9 @@ class MachineConfig:
     sharing : str
         Communication holds its cores and memory bandwidth always (``reserved``), or only while a collective is in
         progress on the rank (``demand``).
+    memory_pool : str
+        What an endpoint's share of memory bandwidth is for, one of :data:`.memory.POOLS`: ``shared`` by reads and
+        writes, or ``separate``, as much for each.
     clock_hz : float
         Clock of the accelerator.
     beat_bytes : int
@@ -203,11 +208,12 @@ class MachineConfig:
     algorithm: str = "hierarchical"
     cut_through: bool = True
     blocking: bool = False
-    turns: str = "age"
+    turns: str = "message"
     whole_packets: bool = False
     receive_buffer_bytes: int | None = None
     beat_bytes: int = 64
     sharing: str = "reserved"
+    memory_pool: str = "shared"
     clock_hz: float = 1.245e9
     calibration: Calibration | None = None
     fold: bool = True
@@ -234,7 +240,7 @@ class MachineConfig:
             if not link.bytes_per_s > 0 or not link.latency_s >= 0:
                 raise UserError(f"A link must have a bandwidth above 0 and a latency of 0 or more, not {link!r}.")
         for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS),
-                              ("sharing", SHARING)):
+                              ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
         for name, low in (("chunk_bytes", 64), ("message_bytes", 64), ("packet_bytes", 1), ("beat_bytes", 1),

@@ -12,7 +12,7 @@ from .calibration import Calibration
 from .chunk import Chunk
 from .configuration import MachineConfig
 from .kernel import Kernel, Server
-from .memory import Reads
+from .memory import Memory, Reads
 from .operation import Operation
 from .picker import Picker
 from .port import Port, Taken
@@ -74,21 +74,21 @@ class Endpoint:
         rate = lanes * config.clock_hz if lanes and self.sram else None
         self.lanes, self.reader = Server(kernel, rate), Server(kernel, rate)
         picker = None
-        if config.turns == "message":
+        if config.turns == "message" and self.sram:
             packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
             picker = Picker(kernel, self._key(_PICK), self.reader, delay=wait["transmit_cycles"], packets=packets)
         depth = machine.calibration.queue_packets if config.whole_packets else 1
         self.ports = [Port(kernel, config, link, key=self._key(_PORT + side + 2 * dimension), depth=depth,
                            delay=wait["transmit_cycles"], reader=self.reader, picker=picker)
                       for dimension, link in enumerate(config.dimension_links) for side in range(2)]
-        limits: list[float | None] = [self.kind.memory_bytes_per_s, None if self.ideal else npu.bus_bytes_per_s]
+        ways: list[float | None] = [None if self.ideal else npu.bus_bytes_per_s]
         if self.kind.engine == "memory":
-            limits.append(self.kind.sms * npu.sm_bytes * npu.clock_hz)
+            ways.append(self.kind.sms * npu.sm_bytes * npu.clock_hz)
         elif self.sram:
-            limits.append(config.beat_bytes * config.clock_hz if config.whole_packets else None)
-        rate = min((limit for limit in limits if limit), default=None)
-        self.fills, self.drains = Server(kernel, rate), Server(kernel, rate)
-        self.reads, self.writes = Reads(kernel, rate, key=self._key(_READ)), Server(kernel, rate)
+            ways.append(config.beat_bytes * config.clock_hz if config.whole_packets else None)
+        self.memory = Memory(kernel, self.kind.memory_bytes_per_s, min((way for way in ways if way), default=None),
+                             config.memory_pool)
+        self.reads = Reads(kernel, self.memory, key=self._key(_READ))
         self._stored = self.cycles.beat_cycles * self._cycle / config.beat_bytes if self.sram else 0
         self.latency = machine.memory_latency if self.sram else 0
         self._tasks: list[Operation] = []      # operations with chunks that have not begun
@@ -174,7 +174,7 @@ class Endpoint:
                 continue
             if slots is not None:
                 self._slots[chunk.number % slots] = chunk
-            read = self.fills.serve(operation.moved(index, route.fills), least=wait["chunk_cycles"])
+            read = self.memory.read(operation.moved(index, route.fills), least=wait["chunk_cycles"])
             self.kernel.at(read + wait["fill_cycles"] + (self.latency if route.fills else 0), self._is_filled, chunk)
 
     def _is_filled(self, chunk: Chunk) -> None:
@@ -293,10 +293,10 @@ class Endpoint:
 
     def _receive(self) -> None:
         """Receive the grains that have arrived at this time, the oldest first."""
-        server, wait = self.lanes if self.sram else self.writes, self._wait["receive_cycles"]
+        wait = self._wait["receive_cycles"]
         self._arrived.sort()
         for number, index, leg, size, port in self._arrived:
-            ready = server.pass_through(size) if self.sram else server.serve(size)
+            ready = self.lanes.pass_through(size) if self.sram else self.memory.write(size)
             stored = self._stored * min(size, self.config.packet_bytes)
             if self.config.receive_buffer_bytes is not None:
                 self.kernel.at(ready + round(stored), self.ports[port ^ 1].freed, size)
@@ -327,7 +327,7 @@ class Endpoint:
     def _drain(self) -> None:
         self._finished_chunks.sort()
         for _, chunk in self._finished_chunks:
-            written = self.drains.serve(chunk.operation.moved(chunk.index, chunk.route.drains))
+            written = self.memory.write(chunk.operation.moved(chunk.index, chunk.route.drains))
             self.kernel.at(written + self._wait["drain_cycles"] + (self.latency if chunk.route.drains else 0),
                            self._ended, chunk)
         self._finished_chunks.clear()

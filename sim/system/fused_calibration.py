@@ -134,7 +134,7 @@ class FusedCase:
             shape=(self.ranks,), endpoint=EndpointKind(name="rtl", engine="sram"), message_bytes=self.packet_bytes,
             links=LinkConfig(bytes_per_s=self.link_bytes_per_cycle * CLOCK_HZ, latency_s=self.link_latency / CLOCK_HZ),
             packet_bytes=self.packet_bytes, header_bytes=self.header_bytes, beat_bytes=self.beat_bytes,
-            clock_hz=CLOCK_HZ, whole_packets=True,
+            clock_hz=CLOCK_HZ, whole_packets=True, memory_pool="separate", turns="age",
             npu=Npu(memory_latency_s=self.memory_latency / CLOCK_HZ, bus_bytes_per_s=beat))
 
     def work(self) -> Fused:

@@ -169,10 +169,10 @@ class PutEngine:
         return None
 
     def _data(self, request: _Request, size: int, first: bool) -> None:
-        fills = self.endpoint.fills
+        memory = self.endpoint.memory
         if first:
-            fills.serve(0, least=self._engine)
-        self._kernel.at(fills.serve(size), self._stored, request, size)
+            memory.read(0, least=self._engine)
+        self._kernel.at(memory.read(size), self._stored, request, size)
 
     def _stored(self, request: _Request, size: int) -> None:
         self._read.append((request, size))

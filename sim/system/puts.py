@@ -166,7 +166,7 @@ class Puts:
 
         def write() -> None:
             put.left -= 1
-            written = end.drains.serve(sizes[len(sizes) - 1 - put.left]) + latency
+            written = end.memory.write(sizes[len(sizes) - 1 - put.left]) + latency
             if passed is not None and len(path) < 2:
                 kernel.at(written, passed)
             if not put.left:
@@ -189,9 +189,9 @@ class Puts:
                 kernel.at(kernel.now + latency, fill)
 
         def fill() -> None:
-            begin.fills.serve(0, least=ticks(costs.engine_cycles))
+            begin.memory.read(0, least=ticks(costs.engine_cycles))
             for part in sizes:
-                kernel.at(begin.fills.serve(part), come)
+                kernel.at(begin.memory.read(part), come)
 
         put = _Put(number, path, sizes, costs.beat_cycles * SECOND / config.clock_hz / config.beat_bytes,
                    message_here)
@@ -212,7 +212,8 @@ class Puts:
         return handle
 
     def _write(self, rank: int) -> None:
-        for _, write in sorted(self._arrived.pop(rank), key=itemgetter(0)):
+        # A decision of the same time may have asked again after this one was due.
+        for _, write in sorted(self._arrived.pop(rank, []), key=itemgetter(0)):
             write()
 
     def _engine(self, endpoint: Endpoint, costs: SliceCosts, latency: int) -> PutEngine:

@@ -31,7 +31,8 @@ def plain(shape: tuple[int, ...], links: Links, *, chunks: int = 1, size: int | 
         raise ValueError("More than one chunk needs the size of the buffer")
     return MachineConfig(
         shape=shape, endpoint=rules.pop("endpoint", ENDPOINTS["ideal"]), header_bytes=0, both=False, cut_through=False,
-        message_bytes=_UNLIMITED, packet_bytes=_UNLIMITED, order=rules.pop("order", "fifo"),
+        message_bytes=_UNLIMITED, packet_bytes=_UNLIMITED, turns=rules.pop("turns", "age"),
+        order=rules.pop("order", "fifo"),
         links=tuple(LinkConfig(bytes_per_s=rate, latency_s=latency) for rate, latency in links),
         chunk_bytes=_UNLIMITED if size is None or chunks == 1 else -(-size // chunks), **rules)
 

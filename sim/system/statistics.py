@@ -77,10 +77,8 @@ def summary(machine: _Machine) -> Statistics:
                           "wire_bytes": port.wire_bytes, "packets": port.packets, "busy_seconds": port.busy / SECOND,
                           "utilisation": port.busy / SECOND / seconds if seconds else 0.0})
     memory: list[MemoryStatistics] = [
-        {"rank": endpoint.rank, "read_bytes": endpoint.fills.bytes + endpoint.reads.bytes,
-         "write_bytes": endpoint.drains.bytes + endpoint.writes.bytes,
-         "read_seconds": (endpoint.fills.busy + endpoint.reads.busy) / SECOND,
-         "write_seconds": (endpoint.drains.busy + endpoint.writes.busy) / SECOND}
+        {"rank": endpoint.rank, "read_bytes": endpoint.memory.reads.bytes, "write_bytes": endpoint.memory.writes.bytes,
+         "read_seconds": endpoint.memory.reads.busy / SECOND, "write_seconds": endpoint.memory.writes.busy / SECOND}
         for endpoint in machine.endpoints]
     active = max(endpoint.active for endpoint in machine.endpoints) / SECOND
     sent = sum(link["payload_bytes"] for link in links) / len(machine.endpoints)

@@ -27,7 +27,7 @@ def as_rtl(accelerator: AceConfig, shape: tuple[int, ...], *, link_rate: float, 
     return MachineConfig(
         shape=shape, endpoint=endpoint, links=link, order="fifo", chunk_bytes=accelerator.chunk_bytes,
         message_bytes=accelerator.message_bytes, packet_bytes=accelerator.packet_bytes, header_bytes=WIRE_HEADER_BYTES,
-        both=both, turns="message", whole_packets=True,
+        both=both, turns="message", whole_packets=True, memory_pool="separate",
         receive_buffer_bytes=accelerator.link_beats * accelerator.beat_bytes, beat_bytes=accelerator.beat_bytes,
         clock_hz=CLOCK_HZ, calibration=calibration, fold=fold,
         npu=Npu(memory_latency_s=memory_latency / CLOCK_HZ, bus_bytes_per_s=accelerator.beat_bytes * CLOCK_HZ))

@@ -6,11 +6,13 @@ The rate is that of a large all-reduce alone, relative to an endpoint that is li
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, TypedDict
 
 from hw.ace.words import Collective
 from sim.system.configuration import ENDPOINTS, EndpointKind, MachineConfig, Npu
 from sim.system.machine import Machine
+from sim.system.memory import POOLS
 
 __all__ = ["SHAPES", "memory_needed", "rows", "share_of_ideal"]
 
@@ -26,6 +28,7 @@ class Row(TypedDict):
     """The comparison of a shape: see :func:`rows`."""
 
     shape: str
+    memory_pool: str
     bytes: int
     memory_bytes_per_s: float
     ace_share: float
@@ -59,17 +62,17 @@ def memory_needed(shape: tuple[int, ...], kind: EndpointKind, *, share: float = 
 
 
 def rows(shapes: Sequence[tuple[int, ...]] = SHAPES, size: int = SIZE) -> Iterator[Row]:
-    """A row for each shape: shares of the ideal rate at 128 GB/s, and memory needed for 90 % of it, of both kinds; and
-    the accelerator's share with lanes for twice as many bytes per cycle."""
+    """A row for each convention of memory bandwidth and each shape: shares of the ideal rate at 128 GB/s, and memory
+    needed for 90 % of it, of both kinds; and the accelerator's share with lanes for twice as many bytes per cycle."""
     ace, compopt = ENDPOINTS["ace"], ENDPOINTS["compopt"]
     conventional = replace(compopt, sms=NPU.sms - 1)
     twice_lanes = replace(ace, memory_bytes_per_s=MEMORY, receive_bytes=2 * (ace.receive_bytes or 0))
-    for shape in shapes:
-        mine, theirs = (memory_needed(shape, kind, size=size // 2) for kind in (ace, conventional))
-        yield {"shape": "x".join(map(str, shape)), "bytes": size, "memory_bytes_per_s": MEMORY,
-               "ace_share": share_of_ideal(shape, replace(ace, memory_bytes_per_s=MEMORY), size=size),
-               "twice_lanes_share": share_of_ideal(shape, twice_lanes, size=size),
-               "compopt_share": share_of_ideal(shape, compopt, size=size),
+    for pool, shape in product(POOLS, shapes):
+        mine, theirs = (memory_needed(shape, kind, size=size // 2, memory_pool=pool) for kind in (ace, conventional))
+        shares = [share_of_ideal(shape, kind, size=size, memory_pool=pool) for kind in (
+            replace(ace, memory_bytes_per_s=MEMORY), twice_lanes, compopt)]
+        yield {"shape": "x".join(map(str, shape)), "memory_pool": pool, "bytes": size, "memory_bytes_per_s": MEMORY,
+               "ace_share": shares[0], "twice_lanes_share": shares[1], "compopt_share": shares[2],
                "ace_needs": mine, "conventional_needs": theirs, "ratio": theirs / mine if theirs and mine else None}
 
 

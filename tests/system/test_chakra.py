@@ -16,9 +16,8 @@ from sim.system.workloads import NAMES, Exchange, Processor, Work, load
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("overlap", [True, False])
-def test_written_and_read(name, overlap, tmp_path):
-    graph = unroll(load(name), 2, overlap=overlap)
+def test_written_and_read(name, tmp_path):
+    graph = unroll(load(name), 2)
     paths = chakra.write(graph, tmp_path / "run", (2, 2), Processor())
     assert [path.name for path in paths] == [f"run.{rank}.et" for rank in range(4)]
     assert chakra.read(tmp_path / "run") == graph
