@@ -17,7 +17,7 @@ MAX_RANKS = 1024
 GB = 1e9
 ORDERS = ("priority-lifo", "lifo", "fifo", "priority")
 ALGORITHMS = ("hierarchical", "five-phase", "flat")
-TURNS = ("age", "message")
+TURNS = ("message", "age", "fifo")
 SHARING = ("reserved", "demand")
 
 
@@ -156,6 +156,9 @@ class MachineConfig:
         highest, then the earliest), or ``priority-lifo`` (the highest, then the latest).
     chunk_bytes : int
         Bytes of a chunk: the size of an SRAM slot in the accelerator.
+    chunks : int or None
+        Cut every collective into this number of chunks of equal length instead, and a shorter one for the remainder.
+        Not for an accelerator.
     message_bytes : int
         Maximum that a chunk sends before other chunks are served, and the size of a simulated transfer.
     packet_bytes, header_bytes : int
@@ -172,7 +175,8 @@ class MachineConfig:
     turns : str
         Arbitration at a port: ``message``, the accelerator's own (the chunk of the latest packet, over all ports, until
         its message ends or it stalls, then the one that started first; endpoints without an accelerator: as ``age``),
-        or ``age`` (the chunk of the collective that comes first in ``order``).
+        or ``age`` (the collective that comes first in ``order``; of its chunks the oldest), or ``fifo`` (of its chunks
+        the one that was ready first). ``per_dimension`` of an endpoint admits chunks by ``age`` or ``fifo``, too.
     receive_buffer_bytes : int or None
         Receive buffer of a port, for payload: a packet starts when the neighbour's credits suffice for the longest one.
         None for no limit. Only with ``whole_packets``.
@@ -201,6 +205,7 @@ class MachineConfig:
     npu: Npu = Npu()
     order: str = "priority-lifo"
     chunk_bytes: int = 64 << 10
+    chunks: int | None = None
     message_bytes: int = 8 << 10
     packet_bytes: int = 256
     header_bytes: int = 16
@@ -248,6 +253,9 @@ class MachineConfig:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < low:
                 raise UserError(f"{name} must be an integer of at least {low}, not {getattr(self, name)!r}.")
         kind = self.kind
+        if self.chunks is not None and (self.chunks < 1 or kind.engine == "sram"):
+            raise UserError("chunks must be 1 or more, and is for endpoints without SRAM only, not "
+                            f"{self.chunks!r} with the endpoint {kind.name}.")
         if kind.overlap and not (kind.sms < self.npu.sms and
                                  (kind.memory_bytes_per_s or 0) < self.npu.memory_bytes_per_s):
             raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "

@@ -100,7 +100,8 @@ class Endpoint:
         self._slots: dict[int, Chunk] = {}
         self._fsms: set[int] = set()
         # By dimension, chunks that wait for a phase, where the number of chunks in one is limited, and chunks in one.
-        self._queues: list[list[tuple[tuple[float, ...], Chunk]]] = [[] for _ in config.shape]
+        self._queues: list[list[tuple[tuple[float, ...], int, Chunk]]] = [[] for _ in config.shape]
+        self._waited = 0
         self._inside = [0] * len(config.shape)
         self._filled: dict[int, Chunk] = {}
         self._arrived: list[tuple[int, int, int, int, int]] = []
@@ -205,17 +206,20 @@ class Endpoint:
         if self.kind.per_dimension is None:
             self._begin_leg(chunk, leg)
             return
-        self._queues[leg.port // 2].append((chunk.key, chunk))
+        self._waited += 1
+        order = (*chunk.operation.key, self._waited) if self.config.turns == "fifo" else chunk.key
+        self._queues[leg.port // 2].append((order, self._waited, chunk))
         self.kernel.decide(self._key(_DIMENSION + leg.port // 2), lambda: self._admit(leg.port // 2))
 
     def _admit(self, dimension: int) -> None:
-        """Begin phases in a dimension, up to the limit of the endpoint's kind, in the order of their collectives."""
+        """Begin phases in a dimension, up to the limit of the endpoint's kind, in the order of their collectives; of
+        one collective the oldest chunk first or, with ``turns="fifo"``, the one that has waited longest."""
         queue, limit = self._queues[dimension], self.kind.per_dimension
         assert limit is not None
         queue.sort()
         while queue and self._inside[dimension] < limit:
             self._inside[dimension] += 1
-            chunk = queue.pop(0)[1]
+            chunk = queue.pop(0)[2]
             self._begin_leg(chunk, chunk.route.legs[chunk.leg])
 
     def _begin_leg(self, chunk: Chunk, leg: Leg) -> None:

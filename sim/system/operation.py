@@ -103,6 +103,8 @@ class Operation:
         step = 1 if exact else COLUMN_BYTES
         self._split, shards = made.split, made.shards if made.split else 1
         shard = -(-self.size // (step * shards)) * step
+        if config.chunks is not None:
+            longest = max(step, shard // config.chunks // step * step)
         half = -(-shard // (2 * step)) * step if config.both else shard
         up, down, pieces, goes_down = half, shard - half, [], False
         while up or down:

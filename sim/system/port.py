@@ -20,7 +20,8 @@ Queued = tuple[int, int, int, Callable[..., object], tuple[Any, ...]]
 
 
 class Sender(Protocol):
-    """A sender of grains. ``key`` and ``turn`` order senders by age; the oldest has the smallest."""
+    """A sender of grains. ``key`` and ``turn`` order senders by age; the oldest has the smallest. The last part of a
+    key is the sender's number in its collective."""
 
     @property
     def key(self) -> tuple[float, ...]:
@@ -48,7 +49,8 @@ class Port:
     """A port of an endpoint, with the link to its neighbour.
 
     While the queue has free entries, the grain of the oldest sender is granted and read by ``reader``, a
-    :class:`Server` that all ports share; alternatively a :class:`Picker` arbitrates for all ports. A *signal* (a GRANT)
+    :class:`Server` that all ports share (with ``turns="fifo"``: of one collective's senders, the first that was ready);
+    alternatively a :class:`Picker` arbitrates for all ports. A *signal* (a GRANT)
     precedes waiting grains, but does not interrupt a transfer. The link carries one grain at a time, for the duration
     of its bytes.
 
@@ -68,7 +70,7 @@ class Port:
         self._kernel, self._key, self._depth, self._delay, self._reader = kernel, key, depth, delay, reader
         self._header, self._per_byte = config.header_bytes, ticks_per_byte(link.bytes_per_s)
         self._latency = picoseconds(link.latency_s)
-        self._picker = picker
+        self._picker, self._fifo = picker, config.turns == "fifo"
         self._ready: list[tuple[tuple[float, ...], int, Sender]] = []   # heap of (key, number, sender)
         self._number = 0
         self._queue: deque[Queued] = deque()
@@ -85,7 +87,8 @@ class Port:
             self._picker.offer(self, sender)
             return
         self._number += 1
-        heappush(self._ready, (sender.key, self._number, sender))
+        key = sender.key[:-1] if self._fifo else sender.key
+        heappush(self._ready, (key, self._number, sender))
         self._kernel.decide(self._key, self._choose)
 
     @property

@@ -24,26 +24,21 @@ Links = Sequence[tuple[float, float]]
 """``(bytes_per_s, latency_s)`` for each dimension."""
 
 
-def plain(shape: tuple[int, ...], links: Links, *, chunks: int = 1, size: int | None = None,
-          **rules: Any) -> MachineConfig:
-    """A machine of that kind, which works on a buffer of ``size`` bytes in ``chunks`` chunks."""
-    if chunks > 1 and size is None:
-        raise ValueError("More than one chunk needs the size of the buffer")
+def plain(shape: tuple[int, ...], links: Links, *, chunks: int = 1, **rules: Any) -> MachineConfig:
+    """A machine of that kind, which works on each collective in ``chunks`` chunks."""
     return MachineConfig(
         shape=shape, endpoint=rules.pop("endpoint", ENDPOINTS["ideal"]), header_bytes=0, both=False, cut_through=False,
-        message_bytes=_UNLIMITED, packet_bytes=_UNLIMITED, turns=rules.pop("turns", "age"),
-        order=rules.pop("order", "fifo"),
-        links=tuple(LinkConfig(bytes_per_s=rate, latency_s=latency) for rate, latency in links),
-        chunk_bytes=_UNLIMITED if size is None or chunks == 1 else -(-size // chunks), **rules)
+        message_bytes=_UNLIMITED, packet_bytes=_UNLIMITED, chunk_bytes=_UNLIMITED, chunks=chunks,
+        turns=rules.pop("turns", "age"), order=rules.pop("order", "fifo"),
+        links=tuple(LinkConfig(bytes_per_s=rate, latency_s=latency) for rate, latency in links), **rules)
 
 
-def astra(shape: tuple[int, ...], links: Links, *, chunks: int = 1, size: int | None = None,
-          optimised: bool = True) -> MachineConfig:
-    """ASTRA-sim 1.0, analytical: five phases (or a whole all-reduce in each dimension), chunks one after the other, an
-    all-to-all's blocks too."""
-    one = replace(ENDPOINTS["ideal"], fsms=1)
-    return plain(shape, links, chunks=chunks, size=size, endpoint=one if len(shape) == 1 else ENDPOINTS["ideal"],
-                 blocking=True, algorithm="five-phase" if optimised else "flat")
+def astra(shape: tuple[int, ...], links: Links, *, chunks: int = 1, optimised: bool = True,
+          **rules: Any) -> MachineConfig:
+    """ASTRA-sim 1.0, analytical: five phases (or a whole all-reduce in each dimension), and an all-to-all's blocks one
+    after the other. A dimension serves one chunk at a time, in the order of their collectives, then of arrival."""
+    return plain(shape, links, chunks=chunks, endpoint=replace(ENDPOINTS["ideal"], per_dimension=1), blocking=True,
+                 turns="fifo", algorithm="five-phase" if optimised else "flat", **rules)
 
 
 def simgrid(shape: tuple[int, ...], links: Links, *, algorithm: str = "hierarchical") -> MachineConfig:

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training as ASTRA-sim 1.0 has it: its workloads, its queues, its results.
 
-There a collective is a chunk; each dimension serves one at a time, those that the next compute waits for first, then
-the latest or the earliest; endpoints take no time.
+There a collective is cut into a number of chunks; each dimension serves one at a time, those that the next compute
+waits for first, then those of the latest or the earliest collective, in the order of their arrival; endpoints take no
+time.
 """
 
 import csv
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 
-from sim.system.configuration import ENDPOINTS
 from sim.system.graph import unroll
 from sim.system.machine import Machine
 from sim.system.rules import GIB, astra
@@ -27,14 +26,14 @@ ORDERS = {"LIFO": "priority-lifo", "FIFO": "priority"}
 
 
 def rows(path: str | Path) -> Iterator[tuple[str, float, float]]:
-    """``(what, our seconds, ASTRA-sim's seconds)`` for the total and the compute of each row of a file of one chunk."""
+    """``(what, our seconds, ASTRA-sim's seconds)`` for the total and the compute of each row of a file."""
     with open(path, encoding="utf-8", newline="") as file:
-        given = [row for row in csv.DictReader(file) if row["chunks"] == "1"]
+        given = list(csv.DictReader(file))
     for row in given:
         shape = tuple(map(int, row["torus_LxVxH"].split("x")))
-        one = replace(ENDPOINTS["ideal"], per_dimension=1)
-        machine = Machine(astra(shape, LINKS).with_(endpoint=one, order=ORDERS[row["scheduling"]]))
+        machine = Machine(astra(shape, LINKS, chunks=int(row["chunks"]), order=ORDERS[row["scheduling"]]))
         run = train(unroll(load(WORKLOADS[row["workload"]]), int(row["passes"])), machine)
-        what = f"{row['torus_LxVxH']} {WORKLOADS[row['workload']]}, {row['scheduling']}, {prod(shape)} ranks"
+        what = (f"{row['torus_LxVxH']} {WORKLOADS[row['workload']]}, {row['scheduling']}, {prod(shape)} ranks, "
+                f"{row['chunks']} chunks")
         yield f"{what}, total", run.seconds, float(row["total_ns"]) / 1e9
         yield f"{what}, compute", run.computed, float(row["total_comp_us"]) / 1e6

@@ -22,5 +22,6 @@ def compare(bench: Bench, shape: tuple[int, ...], size: int, *, calibration: Cal
     machine = as_rtl(bench.config, shape, link_rate=bench.link_rate, link_latency=bench.link_latency,
                      memory_latency=MEMORY_LATENCY, calibration=calibration)
     ours, theirs = cycles(machine, Collective.ALL_REDUCE, size), bench.run(shape, size)["cycles"]
-    return {"check": "RTL", "what": f"{'x'.join(map(str, shape))} ALL_REDUCE {size:,} B", "ours_cycles": ours,
-            "rtl_cycles": theirs, "difference": ours / theirs - 1, "allowed": ALLOWED}
+    what = f"{'x'.join(map(str, shape))} ALL_REDUCE {size:,} B"
+    return {"check": "RTL", "what": what, "ours": what, "ours_cycles": ours, "rtl_cycles": theirs,
+            "difference": ours / theirs - 1, "allowed": ALLOWED}
