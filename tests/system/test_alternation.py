@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NoOverlap on the real machine: computation and communication never coincide, whatever the workload asks for."""
+"""NoOverlap on the real machine: computation and communication never coincide, in every workload."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -4,18 +4,19 @@
 ::
 
     load("resnet50")             a table of this folder
+    load("resnet50-fp16")        the same with the memory traffic that its times imply, see decoded
     load("gnmt", batch=64)       made from shapes, see the function of that name for what can be set
     load("mine.csv")             see csv_file
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hw.errors import UserError
 from sim.system.settings import Setting
 
-from . import csv_file
+from . import csv_file, decoded
 from .dlrm import dlrm
 from .gnmt import gnmt
 from .layer import GROUPS, Exchange, Layer, Pass, Processor, Work, Workload
@@ -25,7 +26,15 @@ __all__ = ["GROUPS", "MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Pr
 
 TABLES = Path(__file__).parent / "tables"
 
-MADE: dict[str, Callable[..., Workload]] = {"gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
+
+def _decoded(name: str, shapes: Mapping[str, decoded.Shape], element: int) -> Callable[[], Workload]:
+    return lambda: decoded.with_traffic(csv_file.read(TABLES / f"{name}.csv"), shapes, element)
+
+
+MADE: dict[str, Callable[..., Workload]] = {
+    **{f"{name}-fp{8 * element}": _decoded(name, shapes, element)
+       for name, shapes in (("resnet50", decoded.RESNET50), ("dlrm", decoded.DLRM)) for element in (2, 4)},
+    "gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
 """Name -> function that makes the workload."""
 
 NAMES = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
@@ -44,7 +53,7 @@ def load(name: str, **settings: Setting) -> Workload:
         known = inspect.signature(MADE[name]).parameters
         for key, value in settings.items():
             if key not in known:
-                raise UserError(f"the workload {name} has no setting {key!r}; it has {', '.join(known)}.")
+                raise UserError(f"the workload {name} has no setting {key!r}; it has {', '.join(known) or 'none'}.")
             boolean = isinstance(known[key].default, bool)
             if not isinstance(value, int) or isinstance(value, bool) != boolean or not 0 <= value < 1 << 20:
                 raise UserError(f"{key} of the workload {name} must be like {known[key].default}, not {value!r}.")

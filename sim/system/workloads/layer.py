@@ -46,12 +46,12 @@ class Processor:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Computation of a pass: either its duration on an otherwise idle machine, or its operations and memory traffic.
+    """Computation of a pass: its duration or its operations, and its memory traffic.
 
     Parameters
     ----------
     seconds : float or None
-        Duration; None: from the roofline of a :class:`Processor`.
+        Duration as given, if memory is not slower; None: from the roofline of a :class:`Processor`.
     flops : int
         Operations.
     memory_bytes : int
@@ -64,9 +64,7 @@ class Work:
 
     def alone(self, processor: Processor) -> float:
         """Seconds on an otherwise idle machine: the longer of arithmetic and memory time."""
-        if self.seconds is not None:
-            return self.seconds
-        return max(self.flops / (processor.flops * processor.efficiency), self.memory_bytes / processor.memory)
+        return max(self.arithmetic(processor), self.memory_bytes / processor.memory)
 
     def arithmetic(self, processor: Processor) -> float:
         """Seconds without waiting for memory; the whole duration if the traffic is unknown."""
