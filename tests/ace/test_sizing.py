@@ -80,4 +80,7 @@ def test_they_suffice():
     (_, case), = operating_points.cases([bench], (4,), size)
     row = case()
     assert row["bound_by"] == "memory port" and row["bound_share"] > 0.95
+    assert row["latencies"] == 100 + 6 * bench.link_latency + 100
+    assert row["bound_share_with_latencies"] == pytest.approx(
+        (row["bound_cycles"] + row["latencies"]) / row["cycles"], abs=1e-4)
     assert row["bus_bytes_per_cycle"] == pytest.approx(1.5 * size / row["cycles"], abs=0.01)

@@ -11,7 +11,7 @@ from hw.ace import sizing
 from hw.ace.config import AceConfig
 from hw.ace.sizing import wire_beats
 
-__all__ = ["bound", "conventional_ratio", "hops", "limit", "one_way"]
+__all__ = ["bound", "conventional_ratio", "hops", "latencies", "limit", "one_way"]
 
 
 def one_way(shape: Sequence[int], size: int, *, ordered: bool = False) -> list[float]:
@@ -38,6 +38,12 @@ def limit(config: AceConfig, bounds: Sequence[float], size: int) -> tuple[float,
 def hops(shape: Sequence[int]) -> int:
     """Times that something has to cross a link, one after the other: all there is for a short message."""
     return sum(2 * (ranks - 1) for ranks in shape)
+
+
+def latencies(shape: Sequence[int], *, link_latency: int, memory_latency: int) -> int:
+    """Cycles that an all-reduce of any size waits for latencies: memory's, before the first byte can be sent and after
+    the last one is written, and the links' of each hop."""
+    return 2 * memory_latency + hops(shape) * link_latency
 
 
 def conventional_ratio(shape: Sequence[int]) -> float:
