@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from dmace.cli import main
+from hw.endpoint.config import PRESETS
+from hw.endpoint.engine import Endpoint
+from sim.verilator.design import Design, verilog_of
 
 ROOT = Path(__file__).parents[1]
 FILES = {"dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace.h"}
@@ -190,3 +193,11 @@ def test_endpoint(tmp_path):
         base = int(windows["OWN" if name == "ENDPOINT" else name], 16)
         assert {f"{name}_{register}": base + int(offset, 16) for register, offset in defined.items()} == {
             register: offset for register, offset in registers.items() if register.startswith(f"{name}_")}
+
+
+@pytest.mark.long
+def test_text_is_short():
+    """Modules are emitted once, without wires for waveforms and lines for the rows of memories."""
+    text = verilog_of(Design(Endpoint, PRESETS["base"]), name="endpoint")
+    assert len(text) < 5_000_000
+    assert len(re.findall(r"^module ", text, flags=re.MULTILINE)) < 400
