@@ -28,7 +28,7 @@ def seconds_beside(config: MachineConfig, seconds_alone: float, memory_bytes: fl
     kind, npu = config.kind, config.npu
     if not (communicating or config.reserved):
         return max(seconds_alone, memory_bytes / npu.memory_bytes_per_s)
-    left = npu.memory_bytes_per_s - (kind.memory_bytes_per_s or 0)
+    left = npu.memory_bytes_per_s - config.memory_share
     return max(seconds_alone * npu.sms / (npu.sms - kind.sms), memory_bytes / left)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of a machine: shape, links, endpoints, rules."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -9,132 +9,17 @@ from hw.ace.config import DIMENSIONS
 from hw.errors import UserError
 
 from .calibration import Calibration
+from .endpoint_kinds import ENDPOINTS, EndpointKind
 from .memory import POOLS
+from .parts import LinkConfig, Npu, check, default_links
 
 __all__ = ["ENDPOINTS", "MAX_RANKS", "EndpointKind", "LinkConfig", "MachineConfig", "Npu"]
 
 MAX_RANKS = 1024
-GB = 1e9
 ORDERS = ("priority-lifo", "lifo", "fifo", "priority")
 ALGORITHMS = ("hierarchical", "five-phase", "flat")
 TURNS = ("message", "age", "fifo")
 SHARING = ("reserved", "demand")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinkConfig:
-    """Each direction of each link of a dimension.
-
-    Parameters
-    ----------
-    bytes_per_s : float
-        Bandwidth for payload and headers.
-    latency_s : float
-        Time from the departure of a packet's last byte until its arrival.
-    """
-
-    bytes_per_s: float
-    latency_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Npu:
-    """The processor that computes. Defaults are recalled from the ACE paper and not checked against it: inputs.
-
-    Parameters
-    ----------
-    memory_bytes_per_s : float
-        Bandwidth of its memory, for bytes read and bytes written together.
-    bus_bytes_per_s : float
-        Bandwidth between memory and communication in each direction.
-    sms : int
-        Number of cores.
-    clock_hz : float
-    sm_bytes : int
-        Bytes that a core can move per cycle.
-    flops : float
-        Peak rate of all cores, for rooflines.
-    memory_latency_s : float
-        Time from a read to its first data, and from the last data of a write to its response.
-    """
-
-    memory_bytes_per_s: float = 900 * GB
-    bus_bytes_per_s: float = 500 * GB
-    sms: int = 80
-    clock_hz: float = 1.245e9
-    sm_bytes: int = 64
-    flops: float = 120e12
-    memory_latency_s: float = 400e-9
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if not 0 < value < float("inf") and not (one.name == "memory_latency_s" and value == 0):
-                raise UserError(f"{one.name} of an accelerator must be more than 0, not {value!r}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndpointKind:
-    """Endpoint of a rank for collectives, and the resources that it takes from computation.
-
-    Parameters
-    ----------
-    name : str
-    engine : str
-        ``sram``: the accelerator; each byte is read from memory once and written once. ``memory``: partial sums are in
-        memory; for each byte sent, a reduce-scatter reads two bytes and an all-gather one; received bytes are written.
-        ``ideal``: only the links take time.
-    memory_bytes_per_s : float or None
-        Bandwidth that is reserved for communication, by the convention ``memory_pool``; None for no limit.
-    sms : int
-        Cores reserved for communication.
-    overlap : bool
-        Communication and computation overlap. Otherwise they alternate (:class:`.alternation.Alternation`), and each
-        uses all resources while it runs.
-    sram_bytes, fsms : int or None
-        With ``sram``: capacity for chunks; maximum of chunks on the links. None for no limit.
-    receive_bytes : int or None
-        With ``sram``: bytes per clock cycle that its lanes accept from all ports together, and that are read for all
-        ports; None for no limit.
-    per_dimension : int or None
-        Maximum of chunks in the phases of each dimension, as in ASTRA-sim's queues; folded machines only. None for no
-        limit.
-    """
-
-    name: str
-    engine: str
-    memory_bytes_per_s: float | None = None
-    sms: int = 0
-    overlap: bool = True
-    sram_bytes: int | None = None
-    fsms: int | None = None
-    receive_bytes: int | None = None
-    per_dimension: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.engine not in ("sram", "memory", "ideal"):
-            raise UserError(f"The engine of an endpoint must be sram, memory or ideal, not {self.engine!r}.")
-        for name in ("memory_bytes_per_s", "sram_bytes", "fsms", "receive_bytes", "per_dimension"):
-            if (value := getattr(self, name)) is not None and not value > 0:
-                raise UserError(f"{name} of the endpoint {self.name} must be more than 0, not {value!r}.")
-
-
-ENDPOINTS = {kind.name: kind for kind in (
-    EndpointKind(name="noovl", engine="memory", memory_bytes_per_s=900 * GB, sms=80, overlap=False),
-    EndpointKind(name="commopt", engine="memory", memory_bytes_per_s=450 * GB, sms=6),
-    EndpointKind(name="compopt", engine="memory", memory_bytes_per_s=128 * GB, sms=2),
-    EndpointKind(name="ace", engine="sram", memory_bytes_per_s=128 * GB, sram_bytes=4 << 20, fsms=32,
-                 receive_bytes=4 * 64),
-    EndpointKind(name="ideal", engine="ideal"),
-)}
-"""The endpoints that the ACE paper compares. Shares of memory, cores, SRAM, FSMs and lanes are recalled from the paper
-and not checked against it: inputs, printed with each result."""
-
-
-def _default_links() -> tuple[LinkConfig, ...]:
-    clock = Npu().clock_hz
-    between = LinkConfig(bytes_per_s=25 * GB, latency_s=500 / clock)
-    return (LinkConfig(bytes_per_s=200 * GB, latency_s=90 / clock), between, between)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,8 +86,8 @@ class MachineConfig:
 
     shape: tuple[int, ...]
     endpoint: EndpointKind | str = "ace"
-    links: tuple[LinkConfig, ...] | LinkConfig = field(default_factory=_default_links)
-    npu: Npu = Npu()
+    links: tuple[LinkConfig, ...] | LinkConfig = field(default_factory=default_links)
+    npu: Npu = field(default_factory=Npu)
     order: str = "priority-lifo"
     chunk_bytes: int = 64 << 10
     chunks: int | None = None
@@ -241,31 +126,35 @@ class MachineConfig:
         if len(links) < len(self.shape):
             raise UserError(f"There must be links for each of {len(self.shape)} dimensions, not for {len(links)}.")
         put("links", links[:len(self.shape)])
-        for link in self.dimension_links:
-            if not link.bytes_per_s > 0 or not link.latency_s >= 0:
-                raise UserError(f"A link must have a bandwidth above 0 and a latency of 0 or more, not {link!r}.")
         for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS),
                               ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
-        for name, low in (("chunk_bytes", 64), ("message_bytes", 64), ("packet_bytes", 1), ("beat_bytes", 1),
-                          ("header_bytes", 0)):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < low:
-                raise UserError(f"{name} must be an integer of at least {low}, not {getattr(self, name)!r}.")
+        check("a machine", self, "chunk_bytes", "chunks", "message_bytes", "packet_bytes", "header_bytes",
+              "receive_buffer_bytes", "beat_bytes", "clock_hz")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Values that must fit each other."""
         kind = self.kind
-        if self.chunks is not None and (self.chunks < 1 or kind.engine == "sram"):
-            raise UserError("chunks must be 1 or more, and is for endpoints without SRAM only, not "
-                            f"{self.chunks!r} with the endpoint {kind.name}.")
-        if kind.overlap and not (kind.sms < self.npu.sms and
-                                 (kind.memory_bytes_per_s or 0) < self.npu.memory_bytes_per_s):
+        if self.chunks is not None and kind.engine == "sram":
+            raise UserError("chunks is for endpoints without SRAM; the length of an accelerator's chunks is "
+                            f"chunk_bytes, so chunks must be none with the endpoint {kind.name}, not {self.chunks!r}.")
+        if kind.overlap and not (kind.sms < self.npu.sms and self.memory_share < self.npu.memory_bytes_per_s):
             raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "
                             f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
-                            f"{kind.sms} and {kind.memory_bytes_per_s:g}.")
+                            f"{kind.sms} and {self.memory_share:g}.")
         if kind.per_dimension is not None and not self.fold:
             raise UserError("per_dimension of an endpoint needs a machine with fold=True: ranks could wait for each "
                             "other.")
-        if not self.clock_hz > 0:
-            raise UserError(f"clock_hz must be more than 0, not {self.clock_hz!r}.")
+        if self.receive_buffer_bytes is not None:
+            if not self.whole_packets or kind.engine != "sram":
+                raise UserError("receive_buffer_bytes counts packets of an accelerator, so it needs whole_packets=true "
+                                f"and an endpoint with SRAM, not whole_packets={str(self.whole_packets).lower()} and "
+                                f"the endpoint {kind.name}.")
+            if self.receive_buffer_bytes < self.packet_bytes:
+                raise UserError(f"receive_buffer_bytes must hold the longest packet of {self.packet_bytes:,} bytes, "
+                                f"not {self.receive_buffer_bytes:,}.")
         if kind.engine == "sram" and self.slots is not None and self.slots < 1:
             raise UserError(f"SRAM of {kind.sram_bytes:,} bytes cannot hold a chunk of {self.chunk_bytes:,} bytes.")
 
@@ -289,6 +178,14 @@ class MachineConfig:
     def reserved(self) -> bool:
         """Communication holds cores and memory bandwidth while it is idle, too."""
         return self.sharing == "reserved" and self.kind.overlap
+
+    @property
+    def memory_share(self) -> float:
+        """Bytes per second of memory bandwidth that communication takes from computation."""
+        kind = self.kind
+        if kind.memory_bytes_per_s is None:
+            return 2 * kind.port_bytes * self.clock_hz if kind.port_bytes else 0.0
+        return kind.memory_bytes_per_s
 
     @property
     def slots(self) -> int | None:

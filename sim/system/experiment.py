@@ -15,6 +15,7 @@ from hw.errors import UserError
 from . import settings as by_name
 from .calibration import Calibration
 from .configuration import MachineConfig
+from .endpoint_kinds import rules
 from .graph import Graph, unroll
 from .training import Run, dimensions_of, train
 from .workloads import Processor, load
@@ -62,7 +63,8 @@ class Experiment:
     def config(self) -> MachineConfig:
         """:class:`MachineConfig`."""
         mine = {name: value for name, value in self.settings.items() if not name.startswith(_PREFIXES)}
-        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load())
+        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(),
+                               **rules(self.endpoint))
         return by_name.apply(config, mine)
 
     def processor(self) -> Processor:

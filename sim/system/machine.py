@@ -19,10 +19,12 @@ from hw.ace.collectives import Collective
 from hw.ace.programs.program import Program
 from hw.errors import UserError
 
+from .accelerator import Accelerator
 from .alternation import Alternation
 from .calibration import Calibration
 from .compute import Compute
 from .configuration import MachineConfig
+from .conventional import Conventional
 from .endpoint import Endpoint
 from .handle import Handle
 from .kernel import SECOND, Kernel, picoseconds
@@ -33,6 +35,9 @@ from .slice_costs import SliceCosts
 from .statistics import Statistics, summary
 
 __all__ = ["Handle", "Machine"]
+
+ENGINES: Mapping[str, type[Endpoint]] = {"sram": Accelerator, "memory": Conventional, "ideal": Endpoint}
+"""By the name in :class:`.EndpointKind`."""
 
 _ALTERNATION = 1 << 30
 """Key of the last decisions of a time: all else, such as a computation that follows another, is known by then."""
@@ -65,7 +70,8 @@ class Machine:
         self._programs: dict[tuple[Collective, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool], Program] = {}
         self._issued = 0
         self._open: set[Operation] = set()
-        self.endpoints = [Endpoint(self, rank) for rank in range(1 if config.fold else config.ranks)]
+        engine = ENGINES[config.kind.engine]
+        self.endpoints = [engine(self, rank) for rank in range(1 if config.fold else config.ranks)]
         for endpoint in self.endpoints:
             endpoint.neighbours = [self.endpoints[self.neighbour(endpoint.rank, port)]
                                    for port in range(2 * len(config.shape))]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine that the RTL's simulation is: the accelerator at a nominal clock, links and memory in cycles."""
 
-from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
+from hw.ace.config import AceConfig
 from hw.ace.words import Collective
 from sim.system.calibration import Calibration
-from sim.system.configuration import EndpointKind, LinkConfig, MachineConfig, Npu
+from sim.system.configuration import LinkConfig, MachineConfig, Npu
+from sim.system.endpoint_kinds import kind_of, rules_of
 from sim.system.machine import Machine
 
 __all__ = ["CLOCK_HZ", "as_rtl", "cycles"]
@@ -20,17 +21,14 @@ def as_rtl(accelerator: AceConfig, shape: tuple[int, ...], *, link_rate: float, 
     Latencies are in cycles.
     """
     link = LinkConfig(bytes_per_s=link_rate * accelerator.beat_bytes * CLOCK_HZ, latency_s=link_latency / CLOCK_HZ)
-    endpoint = EndpointKind(
-        name="rtl", engine="sram", sram_bytes=accelerator.slots * accelerator.chunk_bytes, fsms=accelerator.fsms,
-        receive_bytes=accelerator.beat_bytes)
     calibration = calibration or Calibration.load()
     return MachineConfig(
-        shape=shape, endpoint=endpoint, links=link, order="fifo", chunk_bytes=accelerator.chunk_bytes,
-        message_bytes=accelerator.message_bytes, packet_bytes=accelerator.packet_bytes, header_bytes=WIRE_HEADER_BYTES,
-        both=both, turns="message", whole_packets=True, memory_pool="separate",
-        receive_buffer_bytes=accelerator.link_beats * accelerator.beat_bytes, beat_bytes=accelerator.beat_bytes,
+        shape=shape, endpoint=kind_of(accelerator, "rtl"), links=link, order="fifo", both=both, turns="message",
+        whole_packets=True, memory_pool="separate",
+        receive_buffer_bytes=accelerator.link_beats * accelerator.beat_bytes,
         clock_hz=CLOCK_HZ, calibration=calibration, fold=fold,
-        npu=Npu(memory_latency_s=memory_latency / CLOCK_HZ, bus_bytes_per_s=accelerator.beat_bytes * CLOCK_HZ))
+        npu=Npu(memory_latency_s=memory_latency / CLOCK_HZ, bus_bytes_per_s=accelerator.beat_bytes * CLOCK_HZ),
+        **rules_of(accelerator))
 
 
 def cycles(config: MachineConfig, collective: Collective, size: int) -> float:

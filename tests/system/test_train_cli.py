@@ -20,7 +20,7 @@ def test_table_and_files(tmp_path, capsys):
     assert "MLP_Top_0" in out and "links.1.bytes_per_s" in out and "has no memory traffic of its layers" in out
     result = json.loads(files["out.json"].read_text())
     rows = {row["endpoint"]: row for row in result["rows"]}
-    assert list(rows) == ["noovl", "commopt", "compopt", "ace", "ideal"]
+    assert list(rows) == ["noovl", "commopt", "compopt", "ace", "ideal", "base", "wide"]
     for row in rows.values():
         assert row["seconds"] == pytest.approx(row["compute_seconds"] + row["exposed_seconds"])
         assert row["compute_seconds"] >= row["compute_alone_seconds"] * (1 - 1e-9)
@@ -36,7 +36,7 @@ def test_table_and_files(tmp_path, capsys):
 
 
 def _check_report(text):
-    assert text.count("<svg") == 2 + 5 + 1
+    assert text.count("<svg") == 2 + 7 + 1
     assert "MLP_Top_0" in text and "links.1.latency_s" in text
     # Nothing is loaded from elsewhere.
     assert not re.search(r"""(?:src|href)=["'](?!#)|<script|@import|url\((?!#)""", text)
@@ -90,13 +90,13 @@ def test_settings_of_one_endpoint(capsys):
     (["--nodes", "4xx4"], r"--nodes must be like 8, 4x2 or 4x2x2, not '4xx4'\."),
     (["--nodes", "40x40"], r"A machine must have 2 to 1,024 ranks, not 1,600\."),
     (["--endpoint", "best"],
-     r"--endpoint must name different ones of noovl, commopt, compopt, ace, ideal, not 'best'\."),
+     r"--endpoint must name different ones of noovl, commopt, compopt, ace, ideal, base, wide, not 'best'\."),
     (["--endpoint", "ace,ace"], r"--endpoint must name different ones of .*, not 'ace,ace'\."),
     (["--steps", "0"], r"steps must be from 1 to 1,000, not 0\."),
     (["--set", "chunk"], r"--set must be NAME=VALUE, not 'chunk'\."),
     (["--set", "chunk=3"], r"there is no setting 'chunk'; there are .*"),
     (["--set", "chunk_bytes=many"], r"chunk_bytes must be like 65536, not 'many'\."),
-    (["--set", "npu.clock_hz=0"], r"clock_hz of an accelerator must be more than 0, not 0\."),
+    (["--set", "npu.clock_hz=0"], r"clock_hz of the processor must be a number from 1000 to 1e\+12, not 0\."),
     (["--set", "calibration=3"], r"there is no setting 'calibration'; there are .*calibration\.fill_cycles.*"),
     (["--set", "processor.speed=3"], r"there is no setting 'processor\.speed'; there is processor\.efficiency\."),
     (["--set", "clock_hz=none"], r"clock_hz must be like 1245000000\.0, not None\."),
