@@ -31,9 +31,18 @@ def _decoded(name: str, shapes: Mapping[str, decoded.Shape], element: int) -> Ca
     return lambda: decoded.with_traffic(csv_file.read(TABLES / f"{name}.csv"), shapes, element)
 
 
+def _share(name: str) -> Callable[..., Workload]:
+    def made(*, memory_percent: int = 50) -> Workload:
+        if memory_percent > 100:
+            raise UserError(f"memory_percent of the workload {name}-share must be from 1 to 100, not {memory_percent}.")
+        return decoded.with_share(csv_file.read(TABLES / f"{name}.csv"), memory_percent, Processor().memory)
+    return made
+
+
 MADE: dict[str, Callable[..., Workload]] = {
     **{f"{name}-fp{8 * element}": _decoded(name, shapes, element)
        for name, shapes in (("resnet50", decoded.RESNET50), ("dlrm", decoded.DLRM)) for element in (2, 4)},
+    "resnet50-share": _share("resnet50"), "dlrm-share": _share("dlrm"),
     "gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
 """Name -> function that makes the workload."""
 

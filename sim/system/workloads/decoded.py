@@ -26,7 +26,7 @@ from itertools import pairwise
 
 from .layer import Layer, Pass, Work, Workload
 
-__all__ = ["ARRAY", "DLRM", "LONGER", "RESNET50", "Shape", "array_cycles", "with_traffic"]
+__all__ = ["ARRAY", "DLRM", "LONGER", "RESNET50", "Shape", "array_cycles", "with_share", "with_traffic"]
 
 ARRAY = 256
 """Rows and columns of the array."""
@@ -116,6 +116,20 @@ LONGER = frozenset({
     *((f"layer_{width}_{block}_{conv}", name) for width, blocks in ((256, 6), (512, 3))
       for block in range(1, blocks + 1) for conv, name in (("conv1", "forward"), ("conv3", "input_grad")))})
 """Passes of ResNet-50 that take longer than the array."""
+
+
+def with_share(workload: Workload, percent: int, bytes_per_s: float) -> Workload:
+    """The workload with memory traffic that takes ``percent`` of each pass's time at ``bytes_per_s``: an assumption, to
+    be varied."""
+    def moving(one: Pass) -> Pass:
+        seconds = one.work.seconds
+        return one if not seconds else replace(one, work=Work(
+            seconds=seconds, memory_bytes=round(seconds * bytes_per_s * percent / 100)))
+
+    return replace(workload, name=f"{workload.name}, {percent} % of memory bandwidth", layers=tuple(
+        replace(layer, forward=moving(layer.forward), input_grad=moving(layer.input_grad),
+                weight_grad=moving(layer.weight_grad)) for layer in workload.layers), source=(
+        f"{workload.source}; each pass is assumed to need {percent} % of {bytes_per_s / 1e9:g} GB/s"))
 
 
 def with_traffic(workload: Workload, shapes: Mapping[str, Shape], element: int) -> Workload:
