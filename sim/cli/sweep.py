@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
+from sim.system import cost
 from sim.system.speedups import speedups, summary
 from sim.system.sweep import Store, experiments_of, read_spec, run_all
 from sim.terminal import Row, check_file, check_range, integer, measuring
@@ -18,7 +19,7 @@ from sim.terminal import Row, check_file, check_range, integer, measuring
 __all__ = ["configure", "run"]
 
 SHOWN = 40
-FIGURES = ("step_seconds", "exposed_seconds", "network_bytes_per_s", "link_utilisation")
+FIGURES = ("step_seconds", "exposed_step_seconds", "network_bytes_per_s", "link_utilisation")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,15 +41,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check(args)
     pairs = experiments_of(read_spec(args.spec))
-    for experiment, _ in pairs:
-        experiment.check()
+    transfers = sum(experiment.check() for experiment, _ in pairs)
     keyed = {experiment.key(): (experiment, varied) for experiment, varied in pairs}
     store = Store(Path(args.results or Path(args.spec).with_suffix(".results")))
     console = Console()
     stored = sum(store.get(key) is not None for key in keyed)
     if args.dry_run:
-        console.print(f"{len(keyed):,} runs, of which {stored:,} are stored in {store.folder}.", markup=False,
-                      highlight=False, soft_wrap=True)
+        console.print(f"{len(keyed):,} runs, of which {stored:,} are stored in {store.folder}. All together simulate "
+                      f"{transfers:,} transfers, {cost.spoken(transfers)} of a core.", markup=False, highlight=False,
+                      soft_wrap=True)
         return 0
     with measuring("sweep") as (_, notify):
         notify("", len(keyed), 0)
@@ -132,8 +133,10 @@ def _write(args: argparse.Namespace, rows: list[Row], varied: list[str]) -> None
 
 def _report(args: argparse.Namespace, rows: list[Row], varied: list[str]) -> None:
     from sim.system.report import plots
+    from sim.system.report.labels import label, scaled, shown
     from sim.system.report.page import figure, page, section, table
 
+    rows = [{**one, "exposed_step_seconds": one["exposed_seconds"] / one["steps"]} for one in rows]
     sections = []
     for name in varied:
         values: set[Any] = {one.get(name) for one in rows} - {None}
@@ -141,16 +144,18 @@ def _report(args: argparse.Namespace, rows: list[Row], varied: list[str]) -> Non
             continue
         mine = [one for one in rows if one.get(name) is not None]
         others = [other for other in varied if other != name]
-        sections.append(section(f"Over {name}", *(figure(
-            plots.curves(mine, name, y, others, log=min(values) > 0 and max(values) / min(values) >= 8), y)
-            for y in FIGURES[:3])))
+        log = min(values) > 0 and max(values) / min(values) >= 8
+        sections.append(section(f"Over {label(name)}", *(figure(plots.curves(
+            [{**one, name: scaled(name, one[name]), y: scaled(y, one[y])} for one in mine], name, y, others,
+            xlabel=label(name), ylabel=label(y), log=log), f"{label(y)}, over {name}.") for y in FIGURES[:3])))
     if (drawn := plots.over_ranks(rows, varied)) is not None:
         sections.insert(0, section("Over ranks", figure(plots.svg(drawn), "Iteration time over that of Ideal.")))
     if found := speedups(rows, varied):
-        sections.append(section("ACE over the best baseline", table(found)))
-    shown = [{name: one.get(name) for name in dict.fromkeys((*varied, *FIGURES, "ranks"))} for one in rows]
+        sections.append(section("ACE over the best baseline", table([shown(one, found[0]) for one in found])))
+    columns = dict.fromkeys((*varied, *FIGURES, "ranks"))
     Path(args.report).write_text(page(f"Sweep {Path(args.spec).name}", *sections,
-                                           section("All runs", table(shown))), encoding="utf-8")
+                                           section("All runs", table([shown(one, columns) for one in rows]))),
+                                 encoding="utf-8")
 
 
 def _show_speedups(console: Console, rows: list[Row], varied: list[str]) -> None:
@@ -160,11 +165,12 @@ def _show_speedups(console: Console, rows: list[Row], varied: list[str]) -> None
     if not found:
         return
     table = Table(title="ACE over the best baseline: means over nodes", title_justify="left")
-    for column in (*by, "speed-up", "most", "of\nideal", "network over\nthe best's", "network over\ncompopt's"):
+    for column in (*by, "speed-up", "most", "of\nideal", "network over\nthe best's", "network over\ncompopt's",
+                   "mean over\nbaselines'"):
         table.add_column(column, justify="right")
     for one in summary(found, by):
         table.add_row(*(str(one[name]) for name in by), *("" if one[name] is None else f"{one[name]:.3f}" for name in (
-            "speedup", "most", "of_ideal", "network", "network_same_memory")))
+            "speedup", "most", "of_ideal", "network", "network_same_memory", "network_mean")))
     console.print(table)
 
 

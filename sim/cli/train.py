@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
+from sim.system import cost
 from sim.system.configuration import ENDPOINTS
 from sim.system.experiment import Experiment, parse_nodes, row
 from sim.system.settings import flatten, parse_assignments
@@ -22,6 +23,9 @@ from sim.validation.links import show
 from sim.validation.rtl import MOST_RANKS, against_rtl, sizes_of
 
 __all__ = ["configure", "run"]
+
+LONG_SECONDS = 60
+"""A simulation that takes longer says so before it starts."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,9 +105,10 @@ def _experiments(args: argparse.Namespace) -> list[Experiment]:
             raise UserError(f"--endpoint must name different ones of {', '.join(ENDPOINTS)}, not {args.endpoint!r}.")
     experiments = [Experiment(workload=args.workload or "resnet50", shape=shape, endpoint=name, steps=args.steps,
                               settings=_settings(args.set, name, chosen)) for name in chosen]
-    for experiment in experiments:
-        # Report a wrong value before any of them runs.
-        experiment.check()
+    # A wrong value is reported before any of them runs.
+    transfers = sum(experiment.check() for experiment in experiments)
+    if cost.seconds(transfers) > LONG_SECONDS and not args.check_rtl:
+        Console(stderr=True).print(f"{transfers:,} transfers, {cost.spoken(transfers)} of a core.", highlight=False)
     return experiments
 
 

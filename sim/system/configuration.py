@@ -20,6 +20,7 @@ ORDERS = ("priority-lifo", "lifo", "fifo", "priority")
 ALGORITHMS = ("hierarchical", "five-phase", "flat")
 TURNS = ("message", "age", "fifo")
 SHARING = ("reserved", "demand")
+MOST_CYCLES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +145,9 @@ class MachineConfig:
             raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "
                             f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
                             f"{kind.sms} and {self.memory_share:g}.")
+        for name, cycles in (self.calibration.cycles if self.calibration else {}).items():
+            if not 0 <= cycles <= MOST_CYCLES:
+                raise UserError(f"calibration.{name} must be from 0 to {MOST_CYCLES:,}, not {cycles!r}.")
         if kind.per_dimension is not None and not self.fold:
             raise UserError("per_dimension of an endpoint needs a machine with fold=True: ranks could wait for each "
                             "other.")

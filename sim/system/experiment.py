@@ -5,13 +5,12 @@ repeat."""
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from hw.errors import UserError
 
+from . import cost, sources
 from . import settings as by_name
 from .calibration import Calibration
 from .configuration import MachineConfig
@@ -89,12 +88,17 @@ class Experiment:
     def _for(self, prefix: str) -> dict[str, by_name.Setting]:
         return {name.removeprefix(prefix): value for name, value in self.settings.items() if name.startswith(prefix)}
 
-    def check(self) -> None:
-        """Raise :class:`UserError` if this cannot be run."""
-        graph, shape = self.graph(), self.config().shape
+    def check(self) -> int:
+        """Number of transfers that this simulates. Raise :class:`UserError` if it cannot be run, or not soon."""
+        graph, config = self.graph(), self.config()
         self.processor()
         for group in {node.exchange.group for node in graph.nodes if node.exchange}:
-            dimensions_of(group, shape, graph.model_parallel)
+            dimensions_of(group, config.shape, graph.model_parallel)
+        rooted = next((node for node in graph.nodes if node.exchange and node.exchange.collective.info.rooted), None)
+        if rooted is not None and rooted.exchange is not None and config.fold:
+            raise UserError(f"a {rooted.exchange.collective.name.lower()}, as in {rooted.part} of {rooted.layer}, has "
+                            "a root, so one rank cannot represent all; set fold=false to simulate each rank.")
+        return cost.check(graph, config)
 
     def run(self) -> Run:
         """:class:`Run`."""
@@ -110,22 +114,11 @@ class Experiment:
                 "processor": vars(self.processor()), "machine": self.config().inputs()}
 
     def key(self) -> str:
-        """Hash of the inputs, of the workload's nodes and of the simulator's source: the key of a stored result."""
+        """Hash of the inputs, of the workload's nodes and of the simulator's source, as another version may give
+        another result: the key of a stored result."""
         nodes = repr(self.graph())
-        text = json.dumps(self.inputs(), sort_keys=True, default=repr) + nodes + _source()
+        text = json.dumps(self.inputs(), sort_keys=True, default=repr) + nodes + sources.digest(__name__)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-@cache
-def _source() -> str:
-    """Hash of the simulator, because another version may give another result."""
-    here = Path(__file__).parent
-    programs = here.parents[1] / "hw" / "ace" / "programs"
-    paths = [*sorted(here.rglob("*.py")), *sorted(here.rglob("*.json")), *sorted(programs.rglob("*.py"))]
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def row(experiment: Experiment, run: Run) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hw.ace.programs.schedule import role_of
 from .configuration import MachineConfig
 from .routes import Route, piece_bytes
 
-__all__ = ["Operation"]
+__all__ = ["Operation", "parts_of"]
 
 
 class _Machine(Protocol):
@@ -96,15 +96,10 @@ class Operation:
         if prod(self.shape) == 1 and config.kind.engine != "sram":
             return []
         made = self._program(first, True)
-        longest = piece_bytes(config, made)
-        exact = config.kind.engine != "sram"
+        self._split = made.split
+        step, longest, shard, shards = parts_of(config, made, self.size)
         if not self.collective.info.moves_data:
             return [(True, min(longest, config.packet_bytes), 0)]
-        step = 1 if exact else COLUMN_BYTES
-        self._split, shards = made.split, made.shards if made.split else 1
-        shard = -(-self.size // (step * shards)) * step
-        if config.chunks is not None:
-            longest = max(step, shard // config.chunks // step * step)
         half = -(-shard // (2 * step)) * step if config.both else shard
         up, down, pieces, goes_down = half, shard - half, [], False
         while up or down:
@@ -118,6 +113,16 @@ class Operation:
                 up -= piece
             goes_down = not goes_down
         return pieces
+
+
+def parts_of(config: MachineConfig, made: Program, size: int) -> tuple[int, int, int, int]:
+    """Unit in which a buffer is cut, longest piece of a chunk, length of a shard, and number of shards; in bytes."""
+    step = 1 if config.kind.engine != "sram" else COLUMN_BYTES
+    longest, shards = piece_bytes(config, made), made.shards if made.split else 1
+    shard = -(-size // (step * shards)) * step
+    if config.chunks is not None:
+        longest = max(step, shard // config.chunks // step * step)
+    return step, longest, shard, shards
 
 
 def _inside(size: int, shard: int, shards: int, column: int, piece: int) -> int:

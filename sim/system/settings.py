@@ -86,25 +86,35 @@ def names(config: Any, prefix: str = "") -> list[str]:
 
 
 def apply(config: _Config, settings: Mapping[str, Setting]) -> _Config:
-    """A copy of a configuration with these values: a dict of names and values."""
+    """A copy of a configuration with these values: a dict of names and values, in any order."""
+    known = names(config)
+    tree: dict[str, Any] = {}
     for name, value in settings.items():
-        known = names(config)
         if name not in known:
             raise UserError(f"there is no setting {name!r}; there are {', '.join(known)}.")
-        config = _set(config, name.split("."), value, name)
-    return config
+        *path, last = name.split(".")
+        at = tree
+        for part in path:
+            at = at.setdefault(part, {})
+        at[last] = value
+    made: _Config = _set(config, tree, "")
+    return made
 
 
-def _set(config: Any, path: list[str], value: Setting, name: str) -> Any:
-    here, *rest = path
+def _set(config: Any, tree: Mapping[str, Any], prefix: str) -> Any:
+    """Replace all values of a level at once, since they are checked together."""
     if isinstance(config, tuple):
-        number = int(here)
-        return (*config[:number], _set(config[number], rest, value, name), *config[number + 1:])
-    old = getattr(config, here)
-    if rest:
-        return replace(config, **{here: _set(old, rest, value, name)})
-    annotation = next(field.type for field in fields(config) if field.name == here)
-    kinds = get_args(annotation) or (annotation,)
-    if type(value) not in ((*kinds, int) if float in kinds else kinds):
-        raise UserError(f"{name} must be like {old!r}, not {value!r}.")
-    return replace(config, **{here: value})
+        return tuple(_set(one, tree[str(number)], f"{prefix}{number}.") if str(number) in tree else one
+                     for number, one in enumerate(config))
+    changes: dict[str, Any] = {}
+    for here, value in tree.items():
+        old = getattr(config, here)
+        if isinstance(value, dict):
+            changes[here] = _set(old, value, f"{prefix}{here}.")
+            continue
+        annotation = next(field.type for field in fields(config) if field.name == here)
+        kinds = get_args(annotation) or (annotation,)
+        if type(value) not in ((*kinds, int) if float in kinds else kinds):
+            raise UserError(f"{prefix}{here} must be like {old!r}, not {value!r}.")
+        changes[here] = value
+    return replace(config, **changes) if changes else config

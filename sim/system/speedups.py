@@ -31,7 +31,8 @@ def speedups(rows: Iterable[_Row], varied: Sequence[str]) -> list[dict[str, Any]
     list of dict
         The values of ``varied``; ``best``, the baseline with the shortest iteration; ``speedup`` over it;
         ``of_ideal``, the share of Ideal's speed, or None; ``network``, how much more payload a rank sends in a second
-        of a collective than with the best baseline; ``network_same_memory``, than with ``compopt``.
+        of a collective than with the best baseline; ``network_same_memory``, than with ``compopt``; ``network_mean``,
+        the geometric mean over all baselines.
     """
     common = [name for name in varied if name != "endpoint" and name.partition(".")[0] not in ENDPOINTS]
     groups: dict[tuple[Any, ...], list[_Row]] = {}
@@ -50,7 +51,8 @@ def speedups(rows: Iterable[_Row], varied: Sequence[str]) -> list[dict[str, Any]
             made.append({name: one[name] for name in varied if name in one and name != "endpoint"} | {
                 "best": best["endpoint"], "speedup": best["step_seconds"] / one["step_seconds"],
                 "of_ideal": alone["ideal"]["step_seconds"] / one["step_seconds"] if "ideal" in alone else None,
-                "network": _ratio(one, best), "network_same_memory": _ratio(one, alone.get("compopt"))})
+                "network": _ratio(one, best), "network_same_memory": _ratio(one, alone.get("compopt")),
+                "network_mean": _mean(_ratio(one, other) for other in group if other["endpoint"] in BASELINES)})
     return made
 
 
@@ -61,6 +63,11 @@ def _ratio(one: _Row, other: _Row | None) -> float | None:
     return ratio
 
 
+def _mean(ratios: Iterable[float | None]) -> float | None:
+    found = [ratio for ratio in ratios if ratio]
+    return geometric_mean(found) if found else None
+
+
 def summary(rows: Iterable[_Row], by: Sequence[str]) -> list[dict[str, Any]]:
     """Rows of :func:`speedups` put together by the values of some names: geometric means, and the greatest speed-up."""
     groups: dict[tuple[Any, ...], list[_Row]] = {}
@@ -69,9 +76,8 @@ def summary(rows: Iterable[_Row], by: Sequence[str]) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for values, group in groups.items():
         means: dict[str, float | None] = {}
-        for name in ("speedup", "of_ideal", "network", "network_same_memory"):
-            found = [one[name] for one in group if one[name]]
-            means[name] = geometric_mean(found) if found else None
+        for name in ("speedup", "of_ideal", "network", "network_same_memory", "network_mean"):
+            means[name] = _mean(one[name] for one in group)
         made.append({**dict(zip(by, values, strict=True)), "runs": len(group), **means,
                      "most": max(one["speedup"] for one in group)})
     return made

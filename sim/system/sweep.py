@@ -45,8 +45,8 @@ def read_spec(path: str | Path) -> dict[str, Any]:
         "ace.fsms" = [4, 8, 16]          # for one endpoint only
     """
     try:
-        with Path(path).open("rb") as file:
-            spec = tomllib.load(file)
+        # Some editors put a byte order mark before the text.
+        spec = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"the sweep {path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -92,6 +92,10 @@ def test_traces_of_other_writers(tmp_path):
     assert (third.previous, third.after, third.work) == (0, (1,), Work(flops=10**9, memory_bytes=10**6))
 
 
+def compute(*attributes):
+    return NodeProto(id=3, type=NodeType.COMP, attr=attributes)
+
+
 def test_bad_traces(tmp_path):
     one, loop = NodeProto(id=1, type=NodeType.COMP), NodeProto(id=1, type=NodeType.COMP, data_deps=[2])
     narrow = AttributeProto(name="involved_dim")
@@ -112,6 +116,22 @@ def test_bad_traces(tmp_path):
             (collective(3, attr=[narrow]),),
         r".*: node 3: comm_priority must be an integer, not 'high'\.":
             (collective(3, attr=[attribute("comm_priority", string_val="high")]),),
+        r".*: node 3: its duration must be a number from 0 to 1e\+15 nanoseconds, not inf\.":
+            (compute(attribute("duration_ns", double_val=float("inf"))),),
+        r".*: node 3: its duration must be a number from 0 to 1e\+15 nanoseconds, not nan\.":
+            (compute(attribute("duration_ns", double_val=float("nan"))),),
+        r".*: node 3: its duration must be a number from 0 to 1e\+15 nanoseconds, not 1e\+300\.":
+            (compute(attribute("duration_ns", double_val=1e300)),),
+        r".*: node 3: its duration must be a number from 0 to 1e\+15 nanoseconds, not 'soon'\.":
+            (compute(attribute("duration_ns", string_val="soon")),),
+        r".*: node 3: its duration must be a number from 0 to 1e\+15 nanoseconds, not 18446744073709551615000\.":
+            (NodeProto(id=3, type=NodeType.COMP, duration_micros=2**64 - 1),),
+        r".*: node 3: num_ops must be an integer of 0 or more, not -1\.":
+            (compute(attribute("num_ops", int64_val=-1)),),
+        r".*: node 3: num_ops must be an integer of 0 or more, not 1e\+300\.":
+            (compute(attribute("num_ops", double_val=1e300)),),
+        r".*: node 3: tensor_size must be an integer of 0 or more, not -5\.":
+            (compute(attribute("tensor_size", int64_val=-5)),),
     }
     for number, (sentence, nodes) in enumerate(cases.items()):
         path = trace(tmp_path / f"{number}.et", *nodes)

@@ -23,6 +23,8 @@ def test_each_row_of_ace_has_its_baseline():
     assert found["4", 16]["best"] == "commopt" and found["4", 16]["speedup"] == 1.5
     assert found["4", 16]["of_ideal"] == 0.75 and found["8", 16]["of_ideal"] is None
     assert found["4", 16]["network_same_memory"] == 2.5 and found["8", 16]["network_same_memory"] is None
+    assert found["4", 16]["network_mean"] == pytest.approx((2 * 1.5 * 2.5) ** (1 / 3))
+    assert found["8", 16]["network_mean"] == pytest.approx((2 * 3) ** 0.5)
     assert found["8", 64]["best"] == "noovl" and found["8", 64]["speedup"] == 0.5 and found["8", 64]["network"] == 0.5
 
 

@@ -98,6 +98,7 @@ def test_parquet_and_report(spec, tmp_path, capsys):
     table = parquet.read_table(tmp_path / "t.parquet").to_pydict()
     assert table["ace.fsms"] == [2, 2, 4, 4, None, None] and len(table["step_seconds"]) == 6
     report = (tmp_path / "r.html").read_text()
+    assert "iteration, us" in report and "network rate of a rank, GB/s" in report and "step_seconds" not in report
     assert "Over ace.fsms" in report and "Over links.0.bytes_per_s" in report and report.count("<svg") == 6
     assert len(list((tmp_path / "one.results").glob("*.json"))) == 6
 

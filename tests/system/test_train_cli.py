@@ -101,7 +101,7 @@ def test_settings_of_one_endpoint(capsys):
     (["--set", "processor.speed=3"], r"there is no setting 'processor\.speed'; there is processor\.efficiency\."),
     (["--set", "clock_hz=none"], r"clock_hz must be like 1245000000\.0, not None\."),
     (["--set", "processor.efficiency=fast"], r"efficiency must be like 1\.0, not 'fast'\."),
-    (["--set", "processor.efficiency=3"], r"the processor's efficiency must be above 0 and at most 1, not 3\."),
+    (["--set", "processor.efficiency=3"], r"the processor's efficiency must be from 1e-06 to 1, not 3\."),
     (["--set", "workload.batch=3"], r"the workload resnet50 is a table and has no settings, so not batch either\."),
     (["--endpoint", "ideal", "--set", "ace.fsms=3"], r"--set ace\.fsms: ace is not among --endpoint\."),
     (["--report", "/nowhere/r.html"], r"--report: there is no folder /nowhere\."),

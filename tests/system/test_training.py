@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training loop on a machine whose times can be computed by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.system.graph import unroll
+from sim.system.report.plots import last_iteration
 from sim.system.training import count_bytes, dimensions_of, train
 from sim.system.workloads import NAMES, Exchange, Layer, Pass, Work, Workload, load
 
@@ -60,6 +63,18 @@ def test_waits_add_up(name):
     assert run.seconds == pytest.approx(run.computed + run.exposed)
     for span in run.spans:
         assert all(run.spans[need].end <= span.begin for need in span.node.needs)
+
+
+def test_the_timeline_has_collectives_of_the_iteration_before():
+    """b's reduction of the first step is issued at 3, and in progress until 15: the second step begins at 5."""
+    workload = two(12)
+    workload = replace(workload, layers=(replace(workload.layers[0], weight_grad=Pass(work=Work(seconds=1.0))),
+                                         workload.layers[1]))
+    run = train(unroll(workload, 2), StubMachine())
+    origin, spans = last_iteration(run)
+    drawn = [(span.node.step, span.begin, span.end) for span in spans if span.node.exchange]
+    assert origin == 5 and drawn[0] == (0, 5, 15) and [step for step, *_ in drawn] == [0, 1]
+    assert all(span.node.step == 1 for span in spans if not span.node.exchange)
 
 
 def test_groups():

@@ -19,6 +19,9 @@ from .schema import CollectiveType, GlobalMetadata, NodeProto, NodeType
 
 __all__ = ["read"]
 
+MOST_NANOSECONDS = 1e15
+"""Eleven days."""
+
 
 def read(name: str | Path) -> Graph:
     """:class:`Graph` of a trace ``FILE.et``, or of traces ``NAME.0.et``, ``NAME.1.et``, ..., which must be alike.
@@ -125,13 +128,16 @@ def _node(node: schema.Node, numbers: Mapping[int, int], path: Path) -> Node:
         kind = NodeType(node.type).name if node.type in set(NodeType) else str(node.type)
         raise UserError(f"{where} is of type {kind}; only COMP and COMM_COLL can be run.")
     seconds: float | None
-    if "duration_ns" in attributes:
-        seconds = float(attributes["duration_ns"]) / 1e9
-    else:
-        roofline = attributes.get("roofline", _whole(attributes, "num_ops", 0) > 0)
-        seconds = None if roofline else node.duration_micros / 1e6
-    work = Work(seconds=seconds, flops=_whole(attributes, "num_ops", 0),
-                memory_bytes=_whole(attributes, "tensor_size", 0))
+    try:
+        if "duration_ns" in attributes:
+            seconds = _nanoseconds(attributes["duration_ns"]) / 1e9
+        else:
+            roofline = attributes.get("roofline", _whole(attributes, "num_ops", 0, low=0) > 0)
+            seconds = None if roofline else _nanoseconds(node.duration_micros * 1000) / 1e9
+        work = Work(seconds=seconds, flops=_whole(attributes, "num_ops", 0, low=0),
+                    memory_bytes=_whole(attributes, "tensor_size", 0, low=0))
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
     return Node(kind=Kind.DELAY if attributes.get("is_cpu_op") else Kind.COMPUTE, work=work, **common)
 
 
@@ -155,8 +161,14 @@ def _attributes(message: schema.Attributed) -> dict[str, Any]:
     return made
 
 
-def _whole(attributes: Mapping[str, Any], name: str, default: int) -> int:
+def _whole(attributes: Mapping[str, Any], name: str, default: int, *, low: int | None = None) -> int:
     value = attributes.get(name, default)
-    if not isinstance(value, int):
-        raise UserError(f"{name} must be an integer, not {value!r}.")
+    if not isinstance(value, int) or (low is not None and value < low):
+        raise UserError(f"{name} must be an integer{'' if low is None else f' of {low} or more'}, not {value!r}.")
     return int(value)
+
+
+def _nanoseconds(value: object) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= MOST_NANOSECONDS:
+        raise UserError(f"its duration must be a number from 0 to {MOST_NANOSECONDS:g} nanoseconds, not {value!r}.")
+    return value

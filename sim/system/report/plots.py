@@ -3,6 +3,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib
@@ -13,7 +14,7 @@ from sim.system.configuration import ENDPOINTS
 from sim.system.graph import Kind
 from sim.system.training import Run, Span
 
-__all__ = ["curves", "iterations", "layers", "links", "over_ranks", "saved_time", "svg", "timeline"]
+__all__ = ["curves", "iterations", "last_iteration", "layers", "links", "over_ranks", "saved_time", "svg", "timeline"]
 
 COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "update": "#bbbbbb"}
 MOST_LANES, MOST_LAYERS = 24, 20
@@ -77,11 +78,18 @@ def links(rows: _Rows) -> str:
     return svg(figure)
 
 
-def timeline(run: Run) -> str:
-    """The last iteration: compute by pass, and below it collectives, those in flight together below each other."""
+def last_iteration(run: Run) -> tuple[float, list[Span]]:
+    """Begin of the last iteration, and its spans with the rest of earlier iterations' collectives."""
     last = max(node.step for node in run.graph.nodes)
-    spans = [span for span in run.spans if span.node.step == last]
-    origin = min(span.begin for span in spans)
+    origin = min(span.begin for span in run.spans if span.node.step == last)
+    return origin, [span if span.begin >= origin else replace(span, begin=origin) for span in run.spans
+                    if span.node.step == last or (span.node.kind == Kind.COLLECTIVE and span.end > origin)]
+
+
+def timeline(run: Run) -> str:
+    """The last iteration: compute by pass, and below it collectives, those in flight together below each other; also
+    those of earlier iterations that are still in progress."""
+    origin, spans = last_iteration(run)
     lanes: list[tuple[int, Span]] = []
     ends: list[float] = []
     for span in sorted((span for span in spans if span.node.kind == Kind.COLLECTIVE), key=lambda span: span.begin):

@@ -42,7 +42,7 @@ def read(path: str | Path) -> Workload:
     """:class:`Workload` of a file. Raises :class:`UserError` that names the file, the line and the rule."""
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
         raise UserError(f"there is no workload file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -40,8 +40,8 @@ class Processor:
         for name, value in (("flops", self.flops), ("memory", self.memory)):
             if not 0 < value < float("inf"):
                 raise UserError(f"the processor's {name} must be above 0, not {value!r}.")
-        if not 0 < self.efficiency <= 1:
-            raise UserError(f"the processor's efficiency must be above 0 and at most 1, not {self.efficiency!r}.")
+        if not 1e-6 <= self.efficiency <= 1:
+            raise UserError(f"the processor's efficiency must be from 1e-06 to 1, not {self.efficiency!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
