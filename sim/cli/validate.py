@@ -3,6 +3,7 @@
 
 import argparse
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -29,6 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offload", action="store_true", help="instead, compare the accelerator's network rate with "
                         "the ideal one's and a conventional endpoint's at 128 GB/s of memory, and the memory that each "
                         "needs for 90 %% of the ideal rate")
+    parser.add_argument("--headlines", nargs="?", const="", metavar="FILE.md", help="instead, show the ACE paper's "
+                        "headline figures beside the simulator's, and write the table as Markdown: 240 runs, about a "
+                        "quarter of an hour of a core, stored in --results")
+    parser.add_argument("--results", metavar="DIR", help="folder of the results of --headlines, from which an "
+                        "interrupted one resumes (default: headlines.results)")
     parser.add_argument("--growth", metavar="FILE", help="instead, measure the cost of simulating an iteration of "
                         "ResNet-50 on 16 to 1,024 endpoints, and draw it as PNG")
     parser.add_argument("--every", action="store_true", help="show every case, not the three worst of each check")
@@ -36,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    chosen = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
+    chosen = [name for name in ("only", "check_rtl", "offload", "headlines", "growth")
+              if getattr(args, name) not in (None, False)]
     if len(chosen) > 1:
         options = [f"--{name.replace('_', '-')}" for name in chosen]
         raise UserError(f"{' and '.join(options)} cannot be combined.")
@@ -46,6 +53,11 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--only must name checks of {', '.join(CHECKS)}, not {name!r}.")
     check_file("--json", args.json)
     check_file("--growth", args.growth)
+    check_file("--headlines", args.headlines or None)
+    if args.results is not None and args.headlines is None:
+        raise UserError("--results is the folder of --headlines, so it needs that option.")
+    if args.headlines is not None:
+        return _headlines(args)
     if args.offload or args.growth is not None:
         return _offload(args) if args.offload else _growth(args)
     if args.check_rtl is not None:
@@ -78,6 +90,34 @@ def _offload(args: argparse.Namespace) -> int:
             shares = [f"{share:.3f}" for share in (row["ace_share"], row["twice_lanes_share"], row["compopt_share"])]
             table.add_row(row["shape"], row["memory_pool"], *shares, *needs,
                           f"{row['ratio']:.2f}" if row["ratio"] else "")
+        Console().print(table)
+    return 0
+
+
+def _headlines(args: argparse.Namespace) -> int:
+    from sim.system.sweep import Store
+    from sim.validation import headlines, offload
+
+    if args.headlines and not args.headlines.lower().endswith(".md"):
+        raise UserError(f"--headlines writes Markdown, so its file must end in .md, not {args.headlines!r}.")
+    with measuring("headlines") as (_, notify):
+        done = [0]
+
+        def progress(count: int, total: int) -> None:
+            notify(f"{count:,} of {total:,}", total=total, advance=count - done[0])
+            done[0] = count
+
+        results = headlines.measure(Store(Path(args.results or "headlines.results")), progress=progress)
+        rows = list(headlines.headlines(results, offload.rows()))
+    if args.headlines:
+        Path(args.headlines).write_text(headlines.page(rows), encoding="utf-8")
+    write_json(args.json, rows)
+    if args.json != "-":
+        table = Table(title="The paper and the simulator")
+        for name in ("figure", "case", "reads and\nwrites", "paper", "ours", "Ideal", "wide", "why"):
+            table.add_column(name, justify="left" if name in ("figure", "case", "why") else "right")
+        for cells in headlines.cells(rows):
+            table.add_row(*cells)
         Console().print(table)
     return 0
 

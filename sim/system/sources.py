@@ -12,7 +12,7 @@ __all__ = ["digest", "reachable"]
 ROOT = Path(__file__).parents[2]
 
 PACKAGES = ("sim.system", "hw.ace")
-"""Of these; others give the simulator nothing but errors and names."""
+"""Other packages give the simulator nothing but errors and names."""
 
 
 @cache
