@@ -138,7 +138,7 @@ def _memory(rows: Sequence[offload.Row], pool: str) -> Headline:
     needs = [(row["ace_needs"], row["conventional_needs"]) for row in rows if row["ace_needs"]]
     text = ", ".join(f"{(mine or 0) / 1e9:.0f} and {(theirs or 0) / 1e9:.0f}" for mine, theirs in needs)
     never = ", ".join(row["shape"] for row in rows if not row["ace_needs"])
-    why = f"GB/s for 90 % of Ideal's rate: {text}; the paper gives ACE 128 and CommOpt 450" + (
+    why = f"GB/s for 90 % of Ideal's rate: {text}; recalled from the paper: ACE 128, CommOpt 450" + (
         f". On {never} ACE's lanes do not reach 90 %" if never else "")
     return {"figure": "memory bandwidth for a network rate, baseline over ACE", "case": "all-reduce",
             "memory_pool": pool, "paper": MEMORY, "paper_most": None, "ours": geometric_mean(ratios),
