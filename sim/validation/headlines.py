@@ -167,9 +167,9 @@ _TEXT = f"""# Headline figures of the ACE paper
 
 <!-- Written by `dmace validate --headlines docs/headlines.md`; do not edit. -->
 
-Means are geometric, over {', '.join('x'.join(map(str, shape)) for shape in SHAPES)} and two iterations. All rows have the
-same inputs, those of [training.md](training.md#inputs), and no value is chosen for a workload. "Reads and writes" is
-the convention of `memory_pool`: an endpoint's share of memory bandwidth for both together (`shared`, the default), or
-for each (`separate`). "Ideal" is the figure of an endpoint that takes no time, `wide` that of the preset of the RTL at
-the same clock. [training.md](training.md#ace-and-the-best-baseline) discusses them.
+Means are geometric, over {', '.join('x'.join(map(str, shape)) for shape in SHAPES)} and two iterations. All
+rows have the same inputs, those of [training.md](training.md#inputs), and no value is chosen for a workload. "Reads and
+writes" is the convention of `memory_pool`: an endpoint's share of memory bandwidth for both together (`shared`, the
+default), or for each (`separate`). "Ideal" is the figure of an endpoint that takes no time, `wide` that of the preset
+of the RTL at the same clock. [training.md](training.md#ace-and-the-best-baseline) discusses them.
 """
