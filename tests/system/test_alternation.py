@@ -54,6 +54,9 @@ def test_gradients_are_reduced_together():
 def test_all_waits_are_attributed(name):
     one = run(name)
     assert sum(times.exposed for times in one.layers()) * 3 == pytest.approx(one.exposed)
+    # To the collective that ended last, also where the layer does not need it.
+    waits = [span for span in one.spans if span.culprit is not None]
+    assert waits and all(one.spans[span.culprit].end == span.begin for span in waits)
 
 
 def test_folded_and_not_are_equal():

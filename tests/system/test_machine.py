@@ -46,6 +46,20 @@ def test_one_rank_represents_all_packet_by_packet():
     assert ends(config, *mixed)[0] == ends(config.with_(fold=False), *mixed)[0]
 
 
+def test_ports_arbitrate_as_in_the_hardware():
+    """A later collective of a higher priority starts its chunks first. At the accelerator's ports it waits for chunks
+    that have started; a conventional endpoint, and all with ``turns="age"``, send it first there, too."""
+    issues = ((0, C.ALL_REDUCE, 4 << 20, None), (5e-6, C.ALL_REDUCE, 64 << 10, None))
+    later = {}
+    for endpoint in ("ace", "commopt"):
+        for turns in (None, "message", "age"):
+            config = MachineConfig(shape=(4, 2), endpoint=endpoint, order="lifo", memory_pool="separate")
+            config = config if turns is None else config.with_(turns=turns)
+            later[endpoint, turns] = ends(config, *issues)[0][1]
+    assert later["ace", None] == later["ace", "message"] > later["ace", "age"]
+    assert later["commopt", None] == later["commopt", "age"]
+
+
 def test_asymmetric_operations_need_all_ranks():
     with pytest.raises(UserError, match=re.escape(
             "BROADCAST on some ranks, with delays or with a root needs a machine with fold=False.")):

@@ -42,8 +42,8 @@ def test_a_torus_gives_the_first_dimension_its_own_pipes():
 
 
 def test_each_packet_is_received_by_the_pipe_of_its_port():
-    """As the hardware assigns ports to pipes."""
-    machine = Machine(MachineConfig(shape=(4, 4, 2), endpoint=replace(ENDPOINTS["ace"], pipes=4)))
+    """As the hardware assigns ports to pipes; in one direction only, so that both sides of a dimension differ."""
+    machine = Machine(MachineConfig(shape=(4, 4, 2), endpoint=replace(ENDPOINTS["ace"], pipes=4), both=False))
     machine.issue("ALL_REDUCE", 1 << 20)
     machine.run()
     endpoint, = machine.endpoints
@@ -51,6 +51,7 @@ def test_each_packet_is_received_by_the_pipe_of_its_port():
         # Data that leaves at a port arrives at the opposite one of the neighbour; all ranks are alike.
         assert endpoint._lanes[pipe].bytes == sum(endpoint.ports[port ^ 1].payload_bytes for port in ports)
         assert endpoint._readers[pipe].bytes == sum(endpoint.ports[port].payload_bytes for port in ports)
+    assert len({lanes.bytes for lanes in endpoint._lanes}) == 3
 
 
 @pytest.mark.parametrize("name", BUILT)
