@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves from the SRAM to memory: bytes from lane 0 of a beat, to any address; and completion words between them.
 
-Move -> Bursts -> Drain -> AW; Sram -> Divide -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a move
-to AWVALID, 26 from a read of the SRAM to WVALID, 6 without averages.  Throughput: one beat of the SRAM or of W per
-cycle, also when moves are short.
+Move -> Bursts -> Drain -> AW; Sram -> (Divide) -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a
+move to AWVALID, 6 from a read of the SRAM to WVALID, 26 of a move that is divided.  Throughput: one beat of the SRAM or
+of W per cycle, also when moves are short; but a move that is not divided starts when the divider is empty.
 """
 
 from amaranth import *
@@ -139,13 +139,14 @@ class Drain(wiring.Component):
         # Only the last part of a beat takes an entry.
         move, some, over, taken = Signal(self._reading), Signal(), Signal(), Signal()
         quarter, step = Signal(2), Signal(2)
+        inside, passes = Signal(range(Divide.LATENCY + 1)), Signal(init=1)
         kind, dtype, grows = Signal(kind_layout()), known(config, move.dtype), widens(config, move)
         m.d.comb += [
             over.eq(move.left == 0),
             step.eq(Mux(is_byte(dtype), 1, 2)),
             kind.narrow.eq(grows), kind.quarter.eq(quarter), kind.dtype.eq(dtype),
             kind.complete.eq(~grows | (quarter + step == 4) | over),
-            self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(move.address),
+            self.read.valid.eq(some & (credit.available != 0) & passes), self.read.address.eq(move.address),
             taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken & kind.complete),
             moves.ready.eq(~some | (taken & over)),
         ]
@@ -157,19 +158,27 @@ class Drain(wiring.Component):
             m.d.sync += [move.address.eq(move.address + 1), move.left.eq(move.left - 1)]
 
         value, behind = self.read.data, config.sram_latency
+        here, kind = delayed(m, taken, behind, name="taken", reset_less=False), delayed(m, kind, behind, name="kind")
         if config.avg:
             m.submodules.divide = divide = Divide(config.data_width)
             # The divider takes the divisor a cycle before the beat.
             ahead = config.sram_latency - 1
+            divides = move.divide.any()
+            # The last divided beat is in the divider for this number of cycles.
+            m.d.comb += passes.eq(divides | (inside == 0))
+            m.d.sync += inside.eq(Mux(taken & divides, Divide.LATENCY, inside - inside.any()))
             m.d.comb += [
                 divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
                 divide.dtype.eq(delayed(m, Mux(grows, DType.FP32, dtype), ahead, name="dtype")),
                 divide.i.eq(self.read.data),
             ]
-            value, behind = divide.o, config.sram_latency + Divide.LATENCY
+            divided = here & delayed(m, divides, behind, name="divided")
+            done = delayed(m, divided, Divide.LATENCY, name="done", reset_less=False)
+            value = Mux(done, divide.o, value)
+            kind = Mux(done, delayed(m, kind, Divide.LATENCY, name="kind_divided"), kind)
+            here = (here & ~divided) | done
         m.d.comb += [
-            narrow.valid.eq(delayed(m, taken, behind, name="taken", reset_less=False)),
-            narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(value),
+            narrow.valid.eq(here), narrow.kind.eq(kind), narrow.i.eq(value),
             beats.i.valid.eq(narrow.o_valid), beats.i.payload.eq(narrow.o),
         ]
         domain = "sync" if config.timing.registered_drain_credits else "comb"

@@ -63,7 +63,7 @@ class _Sram:
     def __init__(self, bench, beats, stalls):
         self.dut, self.beats, self.stalls = bench.dut, iter(beats), stalls
         self.rng, self.width = random.Random(f"sram {bench.seed}"), bench.config.data_width
-        self.ready, self.waiting = False, None
+        self.ready, self.waiting, self.first = False, None, None
         self.coming = deque([None] * bench.config.sram_latency)
 
     def drive(self):
@@ -80,6 +80,7 @@ class _Sram:
         if self.ready and address is not None:
             expected, data = next(self.beats)
             assert address == expected
+            self.first = cycle if self.first is None else self.first
         self.coming.append(data)
         self.coming.popleft()
 
@@ -155,7 +156,8 @@ async def drain(bench, moves, words=(), *, faulty=()):
     ends = _Ends(bench, chunks, words, faulty)
     for page in faulty:
         bench.memory.fail_page(page * PAGE_BYTES, write="SLVERR")
-    actors = [*sources, _Sram(bench, beats, bench.stalls != "none"), ends]
+    sram = _Sram(bench, beats, bench.stalls != "none")
+    actors = [*sources, sram, ends]
     await bench.start()
     await run(dut, actors, until=lambda: not ends.chunks and not ends.words)
     await run(dut, actors, until=lambda: True)
@@ -164,6 +166,7 @@ async def drain(bench, moves, words=(), *, faulty=()):
         if page not in bench.faulty:
             at = page * PAGE_BYTES
             assert bench.memory.read(BASE_ADDRESS + at, PAGE_BYTES) == bench.contents[at:at + PAGE_BYTES], page
+    ends.behind = ends.first - sram.first
     return ends
 
 
@@ -187,6 +190,17 @@ async def narrowed(dut):
 async def divided(dut):
     bench = MoverBench(dut)
     await drain(bench, bench.chunks(40, kinds=DIVIDED))
+
+
+@cocotb.test()
+async def latency(dut):
+    """Only what is divided passes the divider: 6 cycles from a read to its W, or 26."""
+    for move, cycles in ((Move(BASE_ADDRESS, 16, 0, 0, 1), 6), (
+            Move(BASE_ADDRESS, 16, 0, 0, 1, dtype=DType.FP32, divide=3), 6 + Divide.LATENCY)):
+        if (bench := MoverBench(dut)).stalls == "none":
+            found = await drain(bench, [move])
+            slow = bench.config.sram_latency - 1
+            assert found.behind == (cycles if bench.config.avg else 6) + slow
 
 
 @cocotb.test()
