@@ -43,6 +43,7 @@ class FsmState(NamedTuple):
             Waits.NOTHING: "makes progress", Waits.GRANT: f"waits for a GRANT from {neighbours[self.port]}",
             Waits.DATA: f"waits for data from {neighbours[self.port ^ 1]}", Waits.PORT: f"waits for port {self.port}",
             Waits.SRAM: "waits for the SRAM", Waits.PROGRAM: "waits for its program",
+            Waits.MEMORY: "waits for read data from memory",
         }
         return (f"{waits[self.waits]}: communicator {self.communicator}, chunk {self.sequence}, phase {self.phase}, "
                 f"step {self.sent}; {self.received} receives done")

@@ -140,7 +140,7 @@ class ChunkPath(wiring.Component):
         # -- A chunk: fill, FSM, drain.
         wires.connect("chunker.fills", "fills.i")
         wires.connect("fills.o", "fill.i")
-        wires.connect("fill.done", "chunker.filled")
+        wires.broadcast("fill.done", "chunker.filled", "pool.filled")
         wires.connect("chunker.chunks", "pool.chunks")
         wires.connect("pool.busy", "chunker.busy")
         wires.connect("pool.done", "chunker.through")

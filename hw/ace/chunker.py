@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chunks: cuts collectives into chunks, and passes each, in its slot, from fill to FSM to drain.
 
-Operations -> Chunker -> Fill -> FsmPool -> Drain -> Chunker -> Operations.  Latency: 9 cycles from a collective to the
-job of its first chunk; 2 from a filled slot to its FSM, once the scan reaches its communicator. Throughput: a chunk per
-8 cycles.
+Operations -> Chunker -> Fill, FsmPool -> Drain -> Chunker -> Operations.  Latency: 9 cycles from a collective to the
+job of its first chunk; 2 from there to its FSM, once the scan reaches its communicator. Throughput: a chunk per 8
+cycles.
 
 There is no search: a chunk's slot and FSM follow from its number. Each communicator has its own slots and FSMs, so none
 can block another.
@@ -61,11 +61,12 @@ class Chunker(wiring.Component):
     restart : ``In(CommunicatorWrite)``
         Restart the communicator's chunk numbers at ``first``. In that cycle a job on ``fills`` is withdrawn.
     communicator_status : ``In(CommunicatorStatusSignature)``
-        No chunks of a stopped communicator are cut; those already cut pass their FSM without phases and are not
-        written.
+        No chunks of a stopped communicator are cut; those that have not started pass their FSM without phases, and
+        none is written.
     program : ``Out(ProgramRead)``
     fills, drains : ``Out(TransferJobs)``, filled, drained : ``In(MoverDone)``
     chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(FsmsBusy)``
+        A chunk starts as soon as its FSM is free; the fill may not have ended.
     through : ``In(stream.Signature(slot))``
         Slots whose FSM has completed.
     movers : ``Out(MoverStatus).array(2)``
@@ -101,7 +102,8 @@ class Chunker(wiring.Component):
         # Parameters for the FSM and for the drain.
         start_row = data.StructLayout({
             "arithmetic": arithmetic_layout(),
-            "piece_beats": config.chunk_beat_bits + 1, "program": config.program_bits, "phases": PHASES.bit_length()})
+            "piece_beats": config.chunk_beat_bits + 1, "program": config.program_bits, "phases": PHASES.bit_length(),
+            "early": 1})
         drain_row = data.StructLayout({
             "row": self.row_bits, "column": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
             "piece_beats": config.chunk_beat_bits + 1, "list": config.program_bits, "runs": 8})
@@ -109,12 +111,12 @@ class Chunker(wiring.Component):
         m.submodules.ends = ends = Table(drain_row, depth=config.slots, reads=1, init=None)
         m.submodules.owners = owners = Table(self.row_bits, depth=config.slots, reads=3, init=None)
         m.submodules.names = names = Table(name_layout(config), depth=config.slots, reads=4, init=None)
-        taken, filling, full, unread, draining = (
-            Signal(config.slots, name=name) for name in ("taken", "filling", "full", "unread", "draining"))
+        taken, filling, waiting, unread, draining = (
+            Signal(config.slots, name=name) for name in ("taken", "filling", "waiting", "unread", "draining"))
         m.d.comb += self.counts.active_cycles.eq(taken.any())
         queues = m.submodules.fill_queue, m.submodules.drain_queue = MoverQueue(config), MoverQueue(config)
-        ready = self._cut(m, taken, filling, starts, ends, owners, names, queues[0])
-        self._start(m, full, unread, starts, names.read[0])
+        ready = self._cut(m, taken, filling, waiting, starts, ends, owners, names, queues[0])
+        self._start(m, waiting, filling, unread, starts, names.read[0])
         self._drain(m, draining, ends, owners.read[1], queues[1])
         # One slot after the other: which communicator's chunk waits to be moved there?
         candidate, owner = owners.read[2].addr, 1 << owners.read[2].data[_ROW_BITS:]
@@ -142,7 +144,7 @@ class Chunker(wiring.Component):
             names.read[3].addr.eq(shown), self.slot.state.name.eq(names.read[3].data), self.slot.state.stage.eq(stage),
             stage.eq(Mux(~taken.bit_select(shown, 1), Stage.FREE, Mux(
                 filling.bit_select(shown, 1), Stage.FILLING, Mux(
-                    full.bit_select(shown, 1), Stage.FILLED, Mux(
+                    waiting.bit_select(shown, 1), Stage.FILLED, Mux(
                         draining.bit_select(shown, 1), Stage.DRAINING, Stage.LINKS))))),
             owners.read[0].addr.eq(number), self.ended.valid.eq(self.drained.valid),
             self.ended.payload.row.eq(owners.read[0].data),
@@ -151,12 +153,12 @@ class Chunker(wiring.Component):
         ]
         for slot in range(config.slots):
             with m.If(self.filled.valid & (self.filled.payload.slot == slot)):
-                m.d.sync += [filling[slot].eq(0), full[slot].eq(1), unread[slot].eq(self.filled.payload.error)]
+                m.d.sync += [filling[slot].eq(0), unread[slot].eq(self.filled.payload.error)]
             with m.If(self.drained.valid & (number == slot)):
                 m.d.sync += [taken[slot].eq(0), draining[slot].eq(0)]
         return m
 
-    def _cut(self, m, taken, filling, starts, ends, owners, names, queue):
+    def _cut(self, m, taken, filling, waiting, starts, ends, owners, names, queue):
         """Cut one chunk after the other, communicators in turn, those of the highest priority first."""
         config, init = self.config, SweepSignature(self.config)
         number, row = Signal(config.communicator_bits), Signal(self.row_bits)
@@ -264,7 +266,7 @@ class Chunker(wiring.Component):
                     m.d.sync += [downward.bit_select(number, 1).eq(~goes_down), fresh.bit_select(number, 1).eq(last)]
                     for candidate in range(config.slots):
                         with m.If(slot == candidate):
-                            m.d.sync += [taken[candidate].eq(1), filling[candidate].eq(1)]
+                            m.d.sync += [taken[candidate].eq(1), filling[candidate].eq(1), waiting[candidate].eq(1)]
                     m.next = "CHOOSE"
         with m.If(self.drained.valid):
             m.d.sync += blocked.bit_select(self.unwritten.payload.communicator, 1).eq(0)
@@ -281,6 +283,7 @@ class Chunker(wiring.Component):
             names.write.data.communicator.eq(number), names.write.data.sequence.eq(sequence),
             starts.write.data.arithmetic.eq(operation.arithmetic),
             starts.write.data.piece_beats.eq(beats), starts.write.data.phases.eq(header.phases),
+            starts.write.data.early.eq(header.early),
             starts.write.data.program.eq(program + 1 + header.fills + header.drains),
             ends.write.data.row.eq(row), ends.write.data.column.eq(column),
             ends.write.data.piece_bytes.eq(piece), ends.write.data.piece_beats.eq(beats),
@@ -296,18 +299,15 @@ class Chunker(wiring.Component):
         with m.If(self.restart.valid):
             m.d.comb += [write.en.eq(1), write.addr.eq(self.restart.number), write.data.eq(self.first)]
 
-    def _start(self, m, full, unread, starts, name):
-        """Pass a filled slot to its FSM when that is free, in the order of the communicator's chunks.
-
-        A chunk with a read error waits until its communicator is stopped.
-        """
+    def _start(self, m, waiting, filling, unread, starts, name):
+        """Pass a chunk to its FSM when that is free, in the order of the communicator's chunks."""
         config, init = self.config, SweepSignature(self.config)
         number = Signal(config.communicator_bits)
         m.submodules.started = started = Table(SEQUENCE_WIDTH, depth=config.communicators, reads=1, init=init)
         wiring.connect(m, wiring.flipped(self.init), started.init)
         sequence = Signal(SEQUENCE_WIDTH)
         fsm, slot = Signal(config.fsm_bits), Signal(config.slot_bits)
-        ready, stopped = Signal(), Signal()
+        ready, stopped, ended = Signal(), Signal(), Signal()
         chunk = Signal(chunk_layout(config), reset_less=True)
         row = starts.read[0].data
         m.d.comb += [
@@ -317,10 +317,16 @@ class Chunker(wiring.Component):
             starts.read[0].addr.eq(slot), name.addr.eq(slot),
             stopped.eq(self.communicator_status.stopped.bit_select(number, 1)),
             # Numbers of no communicator also read slot 0.
-            ready.eq(full.bit_select(slot, 1) & (stopped | ~unread.bit_select(slot, 1))
-                     & ~self.busy.fsms.bit_select(fsm, 1) & (name.data.communicator == number)),
+            ready.eq(waiting.bit_select(slot, 1) & ~self.busy.fsms.bit_select(fsm, 1)
+                     & (name.data.communicator == number)),
             started.write.addr.eq(number), started.write.data.eq(sequence + 1),
             self.chunks.payload.eq(chunk),
+            # Also if it ends in the cycle in which the chunk starts: later, the FSM observes the event.
+            self.chunks.payload.ended.eq(ended | ~filling.bit_select(chunk.slot, 1)),
+            self.chunks.payload.filled.eq(
+                Mux(ended, ~self.filled.payload.error,
+                    ~filling.bit_select(chunk.slot, 1) & ~unread.bit_select(chunk.slot, 1))),
+            ended.eq(self.filled.valid & (self.filled.payload.slot == chunk.slot)),
         ]
         with m.FSM():
             with m.State("LOOKUP"):
@@ -328,12 +334,13 @@ class Chunker(wiring.Component):
                     chunk.communicator.eq(number), chunk.sequence.eq(name.data.sequence), chunk.fsm.eq(fsm),
                     chunk.slot.eq(slot), chunk.arithmetic.eq(row.arithmetic), chunk.piece_beats.eq(row.piece_beats),
                     chunk.program.eq(row.program), chunk.phases.eq(Mux(stopped, 0, row.phases)),
+                    chunk.early.eq(row.early),
                 ]
                 with m.If(ready & ~self.init.active & ~self.restart.valid):
                     m.d.comb += started.write.en.eq(1)
                     for candidate in range(config.slots):
                         with m.If(slot == candidate):
-                            m.d.sync += full[candidate].eq(0)
+                            m.d.sync += waiting[candidate].eq(0)
                     m.next = "START"
                 with m.Else():
                     m.d.sync += number.eq(number + 1)

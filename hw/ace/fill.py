@@ -32,8 +32,8 @@ READS = 512
 OUTPUT_DEPTH = 4
 """Beats that may wait for the SRAM in LUT RAM, which keeps its arbiter out of the timing paths of earlier stages."""
 
-START_CYCLES = 11
-"""Cycles that an FSM, or without phases drain, takes at least from the report of a chunk to the first read of it."""
+START_CYCLES = 4
+"""Cycles that an FSM that has started before takes at least from the report of a chunk to the first read of it."""
 
 
 class FillCounts(wiring.Signature):

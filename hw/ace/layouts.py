@@ -199,11 +199,12 @@ def arithmetic_layout():
 
 
 def chunk_layout(config):
-    """A chunk in its slot, ready for its FSM: ``program`` is the address of its first phase."""
+    """A chunk in its slot, for its FSM: ``program`` is the address of its first phase. ``early``: as in the program's
+    header. ``ended``: the fill has ended; ``filled``: and without an error."""
     return data.StructLayout({
         "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "fsm": config.fsm_bits,
         "slot": config.slot_bits, "arithmetic": arithmetic_layout(), "piece_beats": config.chunk_beat_bits + 1,
-        "program": config.program_bits, "phases": PHASES.bit_length(),
+        "program": config.program_bits, "phases": PHASES.bit_length(), "early": 1, "ended": 1, "filled": 1,
     })
 
 

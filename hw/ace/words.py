@@ -86,9 +86,9 @@ class Stage(enum.IntEnum):
     FILLING = 1
     """Being filled from memory."""
     FILLED = 2
-    """It waits for its FSM."""
+    """Filled; it waits for its FSM."""
     LINKS = 3
-    """Its FSM executes its phases."""
+    """Filled; its FSM executes its phases."""
     DRAINING = 4
     """Being drained to memory."""
 
@@ -108,6 +108,8 @@ class Waits(enum.IntEnum):
     """Sent data has not been read yet."""
     PROGRAM = 5
     """A word of its program, or the acceptance of its completed chunk."""
+    MEMORY = 6
+    """The chunk is still being filled."""
 
 
 RECORD_FIELDS = (
@@ -219,12 +221,14 @@ HEADER_FIELDS = (
     ("src_whole", 1),
     ("dst_whole", 1),
     ("piece", 11),
+    ("early", 1),
 )
 """First word of a program; its fills follow it, then its drains, then its phases.
 
 ``split``: the count is cut into ``shards`` shards; otherwise each shard has ``count`` elements. ``src_whole``,
 ``dst_whole``: a buffer holds all shards; otherwise one. ``piece``: maximum columns of each shard in a chunk, in units
-of COLUMN_BYTES of the SRAM.
+of COLUMN_BYTES of the SRAM. ``early``: receives of the first phase store to no position that is filled, so they are
+granted before the fill.
 """
 
 ROLE_FIELDS = (("program", 12),)
@@ -280,6 +284,7 @@ class HeaderWord(NamedTuple):
     src_whole: int
     dst_whole: int
     piece: int
+    early: int = 0
 
     def pack(self) -> int:
         return pack_fields(self, HEADER_FIELDS)

@@ -142,6 +142,7 @@ class _Rank:
     received: int = 0
     part: int = 0
     promised: int = 0
+    filled: bool = False
     granted: dict = field(default_factory=dict)
 
 
@@ -168,9 +169,11 @@ class _Chunk:
         for rank, program in enumerate(programs):
             for fill in program.fills:
                 self.held[rank][fill.position * self.piece:(fill.position + fill.count) * self.piece] = True
+        # What receives may not touch before the fill has ended.
+        self.filling = [held.copy() for held in self.held]
 
     def run(self):
-        acts = {"start": self._start, "send": self._send, "land": self._land, "report": self._report}
+        acts = {"start": self._start, "fill": self._fill, "send": self._send, "land": self._land, "report": self._report}
         for number in range(len(self.ranks)):
             self._wake("start", number)
         while self.ready:
@@ -197,14 +200,28 @@ class _Chunk:
 
     def _start(self, number):
         if self.ranks[number].phase < 0:
+            self._wake("fill", number)
             self._enter(number, 0)
+        return False
+
+    def _fill(self, number):
+        """The fill ends: what it writes was in the slot from the start, but nobody has used it."""
+        rank, phases = self.ranks[number], self.programs[number].phases
+        rank.filled = True
+        self.filling[number][:] = False
+        if rank.phase == 0 and phases and not self.programs[number].header.early:
+            self._grant(number, phases[0].granted)
+        self._wake("send", number)
+        if rank.phase < len(phases):
+            self._leave(number)
         return False
 
     def _enter(self, number, phase):
         rank, phases = self.ranks[number], self.programs[number].phases
         rank.phase, rank.sent, rank.packets, rank.received, rank.part, rank.promised = phase, 0, 0, 0, 0, 0
         if phase < len(phases):
-            self._grant(number, phases[phase].granted)
+            if rank.filled or self.programs[number].header.early:
+                self._grant(number, phases[phase].granted)
             self._wake("send", number)
             self._leave(number)
         else:
@@ -214,7 +231,7 @@ class _Chunk:
     def _leave(self, number):
         rank = self.ranks[number]
         phase = self.programs[number].phases[rank.phase]
-        if rank.sent == phase.sends and rank.received == phase.receives:
+        if rank.filled and rank.sent == phase.sends and rank.received == phase.receives:
             self._enter(number, rank.phase + 1)
 
     def _grant(self, number, more):
@@ -239,7 +256,7 @@ class _Chunk:
     def _send(self, number):
         rank, program = self.ranks[number], self.programs[number]
         if not 0 <= rank.phase < len(program.phases) or rank.sent == program.phases[rank.phase].sends or \
-                rank.sent >= rank.granted.get(rank.phase, 0):
+                rank.sent >= rank.granted.get(rank.phase, 0) or not rank.filled:
             return False
         phase, send = program.phases[rank.phase], program.sends[rank.phase][rank.sent]
         length = phase.span * self.piece
@@ -283,6 +300,7 @@ class _Chunk:
         assert phase.port == link[1]
         assert rank.received < rank.promised, f"rank {number} did not grant it: {rank}"
         assert target.stop <= len(self.slots[number])
+        assert not self.filling[number][target].any(), f"rank {number} receives what it has yet to fill: {rank}"
         for send in range(rank.sent, phase.sends if not self.trust else 0):
             if sends[send].need > rank.received:
                 break

@@ -47,7 +47,8 @@ def test_what_was_received_is_read_after_its_write():
         ctx.set(dut.signals.ready, 1)
         ctx.set(dut.chunks.payload, {
             "communicator": COMMUNICATOR, "sequence": 0, "fsm": 0, "slot": 0, "piece_beats": 1,
-            "program": 1 + len(program.fills) + len(program.drains), "phases": len(program.phases)})
+            "program": 1 + len(program.fills) + len(program.drains), "phases": len(program.phases), "ended": 1,
+            "filled": 1})
         ctx.set(dut.chunks.valid, 1)
         await ctx.tick()
         ctx.set(dut.chunks.valid, 0)

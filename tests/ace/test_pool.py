@@ -38,7 +38,7 @@ class _Rank(wiring.Component):
         self.fsm_mask = fsm_mask
         pool = FsmPool(CONFIG).signature.members
         super().__init__({"write": In(ProgramWrite(CONFIG)), **{name: pool[name] for name in (
-            "chunks", "done", "sends", "signals", "grant", "landed", "turns")}})
+            "chunks", "filled", "done", "sends", "signals", "grant", "landed", "turns")}})
 
     def elaborate(self, platform):
         m = Module()
@@ -46,7 +46,7 @@ class _Rank(wiring.Component):
         m.submodules.programs = programs = Programs(CONFIG, clients=1)
         m.submodules.communicators = communicators = Communicators(CONFIG, shares=CONFIG.pipes + 1)
         connect(m, pool.program, programs.reads[0])
-        for name in ("chunks", "grant"):
+        for name in ("chunks", "filled", "grant"):
             connect(m, flipped(getattr(self, name)), getattr(pool, name))
         for name in ("done", "signals", "turns"):
             connect(m, getattr(pool, name), flipped(getattr(self, name)))
@@ -248,7 +248,7 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
     chunks = [[{
         "communicator": COMMUNICATOR, "sequence": number, "fsm": number & fsm_mask, "slot": number & SLOT_MASK,
         "arithmetic": {"dtype": 0, "op": 0}, "piece_beats": pieces[number],
-        "program": begins[rank][kind], "phases": len(programs[rank, kind].phases),
+        "program": begins[rank][kind], "phases": len(programs[rank, kind].phases), "ended": 1, "filled": 1,
     } for number, kind in enumerate(kinds)] for rank in range(ranks)]
     world = _World(shape, words, chunks, seed=f"{shape} {kinds}", fsm_mask=fsm_mask, **world)
 

@@ -17,12 +17,20 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.communicators import EPOCH_WIDTH
 from hw.ace.config import SEQUENCE_WIDTH, STEP_WIDTH, AceConfig
-from hw.ace.layouts import PHASE_WIDTH, PacketKind, arithmetic_layout, chunk_layout, packet_layout, signal_layout
+from hw.ace.layouts import (
+    PHASE_WIDTH,
+    PacketKind,
+    arithmetic_layout,
+    chunk_layout,
+    done_layout,
+    packet_layout,
+    signal_layout,
+)
 from hw.ace.words import Waits
 from hw.common.event import EventSignature
 
 __all__ = [
-    "BeatsLanded", "Fsm", "FsmChunk", "FsmCommunicator", "FsmLookup", "FsmStart", "FsmsBusy", "PacketOffer",
+    "BeatsLanded", "Fsm", "FsmChunk", "FsmCommunicator", "FsmFilled", "FsmLookup", "FsmStart", "FsmsBusy", "PacketOffer",
     "PhaseGrants", "StepKind", "StepPort", "fetched_layout", "state_layout",
 ]
 
@@ -80,6 +88,14 @@ class FsmStart(EventSignature):
 
     def __init__(self, config: AceConfig) -> None:
         super().__init__(chunk_layout(config))
+
+
+class FsmFilled(EventSignature):
+    """The fill of the chunk in the slot ``payload.slot`` has ended. Driven by Fill, of any chunk, for those that have
+    started before."""
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__(done_layout(config))
 
 
 class FsmChunk(wiring.Signature):
@@ -173,7 +189,8 @@ class Fsm(wiring.Component):
 
     Members
     -------
-    start : ``In(FsmStart)``, chunk : ``Out(FsmChunk)``
+    start : ``In(FsmStart)``, chunk : ``Out(FsmChunk)``, filled : ``In(FsmFilled)``
+        Until the chunk is filled, nothing is sent; without an ``early`` program, no GRANTs either.
     communicator : ``In(FsmCommunicator)``
     steps : ``Out(StepPort)``
     grants : ``Out(PhaseGrants)``
@@ -189,7 +206,8 @@ class Fsm(wiring.Component):
     def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
-            "start": In(FsmStart(config)), "chunk": Out(FsmChunk(config)), "communicator": In(FsmCommunicator()),
+            "start": In(FsmStart(config)), "chunk": Out(FsmChunk(config)), "filled": In(FsmFilled(config)),
+            "communicator": In(FsmCommunicator()),
             "steps": Out(StepPort(config)), "grants": Out(PhaseGrants()), "packets": Out(PacketOffer(config)),
             "landed": In(BeatsLanded()), "signals": Out(stream.Signature(signal_layout(config))),
             "state": Out(state_layout(config)),
@@ -209,6 +227,10 @@ class Fsm(wiring.Component):
         m.d.comb += [self.chunk.slot.eq(chunk.slot), self.chunk.arithmetic.eq(chunk.arithmetic),
                      self.chunk.piece_beats.eq(chunk.piece_beats), steps.address.eq(address),
                      packets.port.eq(current.port)]
+
+        # -- The fill; a chunk with a read error stays until its communicator is stopped.
+        with m.If(self.filled.valid & (self.filled.payload.slot == chunk.slot)):
+            m.d.sync += [chunk.ended.eq(1), chunk.filled.eq(~self.filled.payload.error)]
 
         # -- Received data of this phase.
         came = Signal(config.chunk_beat_bits + 1)          # beats of the receive in progress
@@ -240,7 +262,7 @@ class Fsm(wiring.Component):
             packets.header.reduce.eq(current.reduce),
         ]
         # A send without beats has no packet.
-        m.d.sync += packets.valid.eq(sending & may & there & (left != 0) & ~packets.taken)
+        m.d.sync += packets.valid.eq(sending & chunk.filled & may & there & (left != 0) & ~packets.taken)
         with m.If(self.grants.valid):
             m.d.sync += granted.eq(self.grants.granted)
         m.d.sync += unread.eq(unread + packets.taken - packets.read)
@@ -253,7 +275,7 @@ class Fsm(wiring.Component):
         more = Signal()                                    # than was reported to it
         header = self.signals.payload.header
         m.d.comb += [
-            self.signals.valid.eq(more),
+            self.signals.valid.eq(more & (chunk.filled | chunk.early)),
             self.signals.payload.port.eq(current.port ^ 1),
             header.kind.eq(PacketKind.GRANT),
             header.communicator.eq(chunk.communicator), header.epoch.eq(epoch),
@@ -272,7 +294,8 @@ class Fsm(wiring.Component):
                 with m.If(stopped):
                     m.next = "LEAVING"
                 with m.Elif(phases_left == 0):
-                    m.next = "FINISH"
+                    with m.If(chunk.ended):
+                        m.next = "FINISH"
                 with m.Else():
                     m.next = "PHASE"
             with m.State("PHASE"):
@@ -340,7 +363,7 @@ class Fsm(wiring.Component):
                     m.next = "NEXT"
             with m.State("LEAVING"):
                 m.d.sync += more.eq(0)
-                with m.If((unread == 0) & ~packets.valid & ~more):
+                with m.If((unread == 0) & ~packets.valid & ~more & chunk.ended):
                     m.next = "FINISH"
             with m.State("FINISH"):
                 m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.FINISH)]
@@ -354,13 +377,14 @@ class Fsm(wiring.Component):
 
         state, waits, shown = self.state, Signal(Waits), Signal(Waits)
         stepping = Cat(fsm.ongoing(name) for name in ("PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "FINISH")).any()
-        m.d.comb += waits.eq(Mux(sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
-            stepping, Waits.PROGRAM, Mux(more, Waits.PORT, Mux(unread != 0, Waits.SRAM, Mux(
-                fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING))))))
+        m.d.comb += waits.eq(Mux(~chunk.filled & ~stepping, Waits.MEMORY, Mux(
+            sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
+                stepping, Waits.PROGRAM, Mux(more, Waits.PORT, Mux(unread != 0, Waits.SRAM, Mux(
+                    fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING)))))))
         m.d.sync += shown.eq(waits)
         m.d.comb += [
             state.waits.eq(Mux(self.chunk.busy, shown, Waits.NOTHING)),
-            state.busy.eq(self.chunk.busy), state.wants.eq(sending), state.granted.eq(may), state.ready.eq(there),
+            state.busy.eq(self.chunk.busy), state.wants.eq(sending & chunk.filled), state.granted.eq(may), state.ready.eq(there),
             state.phase.eq(phase), state.port.eq(current.port), state.communicator.eq(chunk.communicator),
             state.sequence.eq(chunk.sequence), state.sent.eq(sent), state.received.eq(received),
         ]

@@ -35,7 +35,7 @@ from hw.common.wiring import Wiring
 
 from .communicators import FsmCommunicators
 from .dispatch import FsmDispatch
-from .fsm import Fsm, FsmLookup, FsmsBusy
+from .fsm import Fsm, FsmFilled, FsmLookup, FsmsBusy
 from .grants import GrantStore
 from .lookups import FsmLookups
 from .sends import PoolCounts, SendArbiter
@@ -58,6 +58,7 @@ class FsmPool(wiring.Component):
     chunks : ``In(stream.Signature(chunk_layout))``
         Stalls while the chunk's FSM is busy.
     busy : ``Out(FsmsBusy)``
+    filled : ``In(FsmFilled)``
     done : ``Out(stream.Signature(slot))``
         Slots whose chunk has completed its phases.
     program : ``Out(ProgramRead)``
@@ -77,6 +78,7 @@ class FsmPool(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)),
             "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(FsmsBusy(config)),
+            "filled": In(FsmFilled(config)),
             "done": Out(stream.Signature(config.slot_bits)), "program": Out(ProgramRead(config)),
             "lookups": In(ChunkLookup(config)).array(config.pipes),
             "landed": In(DataLanded(config)).array(config.pipes), "grant": In(GrantReceived(config)),
@@ -93,8 +95,9 @@ class FsmPool(wiring.Component):
         wires.add(dispatch=FsmDispatch(config), communicators=FsmCommunicators(config), lookups=FsmLookups(config),
                   steps=ProgramSteps(config), grants=GrantStore(config), sends=SendArbiter(config),
                   signals=SignalArbiter(config))
+        wires.add(**{f"fsm_{number}": Fsm(config) for number in range(config.fsms)})
+        wires.broadcast("self.filled", *(f"fsm_{number}.filled" for number in range(config.fsms)))
         for number in range(config.fsms):
-            wires.add(**{f"fsm_{number}": Fsm(config)})
             wires.broadcast(f"dispatch.starts[{number}]", f"fsm_{number}.start", f"sends.starts[{number}]")
             wires.connect(f"dispatch.landings[{number}]", f"fsm_{number}.landed")
             wires.connect(f"communicators.o[{number}]", f"fsm_{number}.communicator")

@@ -36,6 +36,7 @@ class Program:
     fills: tuple[TransferWord, ...] = ()
     drains: tuple[TransferWord, ...] = ()
     phases: tuple[Phase, ...] = ()
+    early: bool = False
 
 
 def encode(program: Program, config: AceConfig) -> list[int]:
@@ -46,7 +47,7 @@ def encode(program: Program, config: AceConfig) -> list[int]:
                          f"{config.chunk_bytes} bytes")
     words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
-                   program.src_whole, program.dst_whole, piece), *program.fills, *program.drains]
+                   program.src_whole, program.dst_whole, piece, program.early), *program.fills, *program.drains]
     for phase in program.phases:
         words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted), *phase.sends]
     try:

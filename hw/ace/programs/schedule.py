@@ -238,7 +238,7 @@ def _reduce_scatter(shape: tuple[int, ...], coordinates: tuple[int, ...], rings:
 def _all_gather(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                 role: tuple[int, ...] | None) -> Program:
     ranks = prod(shape)
-    return Program(positions=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),),
+    return Program(positions=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),), early=True,
                    fills=(TransferWord(position_of(coordinates, shape), 0, 1),),
                    phases=tuple(_pass_on(ring, range(ring.number), gather=True) for ring in reversed(rings)))
 
@@ -248,7 +248,7 @@ def _barrier(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequen
     """A rank with ``k`` receives knows that the ``k`` ranks before it have started. The data sent does not matter."""
     phases = [Phase(port=ring.port, span=1, sends=tuple(SendWord(0, 0, step, 0, 0) for step in range(ring.size - 1)),
                     receives=ring.size - 1, granted=ring.size - 1) for ring in rings]
-    return Program(positions=1, shards=1, split=True, phases=tuple(phases))
+    return Program(positions=1, shards=1, split=True, phases=tuple(phases), early=True)
 
 
 def _link(ring: Ring, *, receives: bool, sends: bool, reduce: bool) -> Phase:
@@ -271,7 +271,7 @@ def _broadcast(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequ
         phases.append(_link(ring, receives=joined and mine != 0, sends=joined and mine != 2, reduce=False))
     whole = (TransferWord(0, 0, 1),)
     return Program(positions=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
-                   fills=() if any(role) else whole, drains=whole)
+                   fills=() if any(role) else whole, drains=whole, early=True)
 
 
 def _reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
@@ -306,7 +306,7 @@ def _all_to_all(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
             for number, index in enumerate(moved):
                 where[index], spare[number] = spare[number], where[index]
     return Program(positions=ranks + len(spare), shards=ranks, src_whole=True, dst_whole=True, phases=tuple(phases),
-                   fills=(TransferWord(0, 0, ranks),), drains=_runs(where))
+                   fills=(TransferWord(0, 0, ranks),), drains=_runs(where), early=True)
 
 
 def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:

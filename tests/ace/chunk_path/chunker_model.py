@@ -73,8 +73,9 @@ class Chunk:
     side: str
     last: bool
     stage: Stage = Stage.FREE
+    started: bool = False           # its FSM has it
     unread: bool = False
-    filled_at: int = 0
+    issued_at: int = 0
     startable: int = 0              # cycles in which it could have started
     drain_from: int | None = None   # first cycle in which it may be drained
     stop_seen: bool = False         # its communicator was stopped when it was offered to its FSM, or to the drain

@@ -57,6 +57,7 @@ class Ports(CellBench):
     def _moved(self, stalls):
         """Chunks that were filled or drained, and the reports of it; returns the communicators."""
         ctx, dut, progress = self.ctx, self.dut, 0
+        self.filled_now = None
         for mover, (event, failure, withheld, error) in enumerate((
                 (dut.filled, dut.unread, stalls.filled, stalls.read_error),
                 (dut.drained, dut.unwritten, stalls.drained, stalls.write_error))):
@@ -75,7 +76,9 @@ class Ports(CellBench):
                 name = ctx.get(failure.payload)
                 assert (name.communicator, name.sequence) == (chunk.communicator, chunk.sequence)
                 self.seen["read errors" if mover == FILL else "write errors"] += 1
-            if mover == DRAIN:
+            if mover == FILL:
+                self.filled_now = chunk, failed
+            else:
                 ended = ctx.get(dut.ended.payload)
                 wanted = Status.READ_ERROR if chunk.unread else Status.WRITE_ERROR if failed else Status.OK
                 assert (ended.row, ended.status) == (chunk.collective.row, wanted)
@@ -87,7 +90,7 @@ class Ports(CellBench):
         self.moving[mover].popleft()
         self.event_at = self.cycle
         if mover == FILL:
-            chunk.stage, chunk.unread, chunk.filled_at = Stage.FILLED, bool(failed), self.cycle
+            chunk.stage, chunk.unread = Stage.LINKS if chunk.started else Stage.FILLED, bool(failed)
         else:
             chunk.stage, self.slots[chunk.slot] = Stage.FREE, None
             chunk.collective.chunks -= 1
@@ -165,7 +168,7 @@ class Ports(CellBench):
         chunk.collective.pieces.popleft()
         chunk.collective.chunks += 1
         chunk.collective.cut += 1
-        chunk.stage, self.slots[chunk.slot] = Stage.FILLING, chunk
+        chunk.stage, self.slots[chunk.slot], chunk.issued_at = Stage.FILLING, chunk, self.cycle
         communicator.following = chunk.sequence + 1
         if chunk.last:
             chunk.collective.whole = True
@@ -179,7 +182,7 @@ class Ports(CellBench):
     # -- The FSMs.
 
     def _starting(self, stalls):
-        """Chunks that start, in order, each on its own FSM; and those whose FSM has completed."""
+        """Chunks that start, in order, each on its own FSM; and those that are filled and whose FSM has completed."""
         ctx, dut, config = self.ctx, self.dut, self.config
         ready = not self.chance(stalls.chunks)
         self.set(dut.chunks.ready, ready)
@@ -199,7 +202,9 @@ class Ports(CellBench):
                 waiting.startable += not valid or ready
                 assert waiting.startable <= SCAN, f"{waiting} does not start"
 
-        finished = [chunk for chunk in self.fsms.values() if chunk.communicator != self.held]
+        finished = [chunk for chunk in self.fsms.values() if chunk.communicator != self.held
+                    and chunk.stage is Stage.LINKS
+                    and (not chunk.unread or self.communicators[chunk.communicator].stopped)]
         finished = self.rng.choice(finished) if finished and not self.chance(stalls.through) else None
         self.set(dut.through.valid, finished is not None)
         self.set(dut.through.payload, finished.slot if finished else self.rng.randrange(config.slots))
@@ -209,30 +214,35 @@ class Ports(CellBench):
 
     def _payload(self, chunk, phases):
         fields, header = chunk.collective.fields, self.words[chunk.collective.fields[chunk.side]]
-        return {"communicator": chunk.communicator, "sequence": chunk.sequence, "fsm": chunk.fsm, "slot": chunk.slot,
+        now, failed = self.filled_now or (None, False)
+        ended = now is chunk or chunk.stage is not Stage.FILLING
+        self.seen["started at the end of the fill"] += now is chunk
+        self.seen["started before"] += not ended
+        return {"early": header.early, "ended": ended,
+                "filled": ended and not (failed if now is chunk else chunk.unread),
+                "communicator": chunk.communicator, "sequence": chunk.sequence, "fsm": chunk.fsm, "slot": chunk.slot,
                 "arithmetic.dtype": fields["arithmetic.dtype"], "arithmetic.op": fields["arithmetic.op"],
                 "piece_beats": self._beats(chunk), "phases": phases,
                 "program": fields[chunk.side] + 1 + header.fills + header.drains}
 
     def _next_to_start(self, communicator):
-        """The communicator's next chunk, if it may start: it is filled, without an error or stopped."""
+        """The communicator's next chunk, if it may start: it has been cut, and its FSM is free."""
         fsm, slot = communicator.own(communicator.starting)
         chunk = self.slots[slot]
-        may = (communicator.open and chunk and chunk.stage is Stage.FILLED and chunk is not self.start
-               and fsm in self.free and fsm not in self.fsms and (not chunk.unread or communicator.stopped))
+        may = (communicator.open and chunk and not chunk.started and fsm in self.free and fsm not in self.fsms)
         return chunk if may else None
 
     def _started(self, payload):
         """A chunk is offered to its FSM that was chosen in the previous cycle."""
         communicator = self.communicators[payload.communicator]
         chunk = self.slots[communicator.own(communicator.starting)[1]]
-        assert chunk and chunk.communicator == communicator.number and chunk.stage is Stage.FILLED, (
+        assert chunk and chunk.communicator == communicator.number and not chunk.started, (
             f"Communicator {communicator.number} has no chunk to start")
         assert chunk.sequence == communicator.starting % NUMBERS and chunk.fsm in self.free
         chunk.stop_seen = self.before[communicator.number][2]
-        assert not chunk.unread or chunk.stop_seen, "A chunk with a read error starts"
-        assert chunk.filled_at < self.cycle - 1
-        chunk.stage = Stage.LINKS
+        assert chunk.issued_at < self.cycle - 1
+        chunk.started = True
+        chunk.stage = Stage.FILLING if chunk.stage is Stage.FILLING else Stage.LINKS
         communicator.starting += 1
         self.seen["stopped chunks"] += chunk.stop_seen
         return chunk

@@ -213,7 +213,7 @@ def test_restarts(seed):
 
 
 def test_read_error(seed):
-    """A chunk with a read error does not start before its communicator is stopped, nor do those behind it."""
+    """A chunk with a read error keeps its FSM until its communicator is stopped, and with it those behind it."""
     rng = random.Random(f"{seed} unread")
 
     async def body(bench):
@@ -226,7 +226,20 @@ def test_read_error(seed):
         bench.stop(2)
         await bench.finish(Stalls(write_error=1))       # the read error, which was first, is reported
 
-    assert run(SMALL, rng, body)["stopped chunks"] == 4
+    assert run(SMALL, rng, body)["stopped chunks"] == 2
+
+
+def test_fill_ends_in_the_cycle_of_the_start(seed):
+    """A chunk is offered to its FSM before its fill has ended, then, and in the same cycle."""
+    rng = random.Random(f"{seed} ends")
+
+    async def body(bench):
+        await open_all(bench)
+        await send(bench, 2, [collective(SMALL, rng, shard=64, piece=4) for _ in range(60)],
+                   Stalls(filled=0.8, chunks=0.8, read_error=0))
+
+    seen = run(SMALL, rng, body)
+    assert seen["started before"] and seen["started at the end of the fill"], seen
 
 
 def test_stopped(seed):

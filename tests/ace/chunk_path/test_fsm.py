@@ -64,12 +64,14 @@ class Bench:
         self.ctx, self.dut, self.rng = ctx, dut, rng
         self.seen = {"cut through": 0, "taken and read": 0, "granted on entry": 0, "settled late": 0}
 
-    async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None):
+    async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None, fill=None, early=False,
+                  unread=False):
         """Take a chunk through its program; returns the cycles.
 
         ``mood``: how likely a neighbour acts in a cycle, ``reads``: how likely Transmit reads. ``stop``: the cycle in
         which the communicator is stopped. ``silent``: a port that is stalled for ``SILENCE`` cycles; then the FSM
-        reports that it ``waits`` for it.
+        reports that it ``waits`` for it. ``fill``: the cycle in which the fill ends, without one before the start;
+        ``unread``: with an error. ``early``: GRANTs need not wait for it.
         """
         ctx, dut, rng = self.ctx, self.dut, self.rng
         self.phases, self.mood, self.reads, self.epoch = phases, mood, reads, rng.randrange(16)
@@ -77,7 +79,9 @@ class Bench:
             "communicator": rng.randrange(CONFIG.communicators), "sequence": rng.getrandbits(16),
             "fsm": rng.randrange(CONFIG.fsms), "slot": rng.randrange(CONFIG.slots),
             "arithmetic": {"dtype": rng.randrange(16), "op": rng.randrange(8)}, "piece_beats": rng.randint(1, PACKET),
-            "program": rng.randrange(CONFIG.program_words - 100), "phases": len(phases)}
+            "program": rng.randrange(CONFIG.program_words - 100), "phases": len(phases), "early": early,
+            "ended": fill is None, "filled": fill is None}
+        self.ended, self.filled, self.early = fill is None, fill is None, early
         self.address, self.number, self.finished = self.chunk["program"], -1, False
         self.expected = deque([StepKind.PHASE] if phases else [StepKind.FINISH])
         self.fetching, self.before, self.may_for, self.steps_after_stop = None, False, 0, 0
@@ -96,13 +100,19 @@ class Bench:
             self.stopped_for = 0 if stop is None or cycle < stop else cycle - stop + 1
             ctx.set(dut.communicator.stopped, self.stopped_for > 0)
             self.silent = silent if cycle < SILENCE else None
+            # Other chunks, too, are filled all the time.
+            other = rng.choice([slot for slot in range(CONFIG.slots) if slot != self.chunk["slot"]])
+            ctx.set(dut.filled.valid, cycle == fill or rng.random() < 0.5)
+            ctx.set(dut.filled.payload, {"slot": self.chunk["slot"] if cycle == fill else other,
+                                         "error": unread if cycle == fill else rng.randrange(2)})
             if silent and cycle == SILENCE - 1:
                 assert ctx.get(dut.state.waits) == waits
             self._cycle()
             await ctx.tick()
+            self.ended, self.filled = self.ended or cycle == fill, self.filled or (cycle == fill and not unread)
         assert self.finished, f"Not done: phase {self.number} of {phases}, sent {self.sent}, landed {self.landed}"
         for signal in (dut.communicator.stopped, dut.steps.ready, dut.packets.taken, dut.packets.read, dut.landed.valid,
-                       dut.signals.ready, dut.grants.valid):
+                       dut.signals.ready, dut.grants.valid, dut.filled.valid):
             ctx.set(signal, 0)
         assert not ctx.get(dut.chunk.busy)
         return cycle
@@ -183,6 +193,7 @@ class Bench:
             assert self.fetching is None, "A word is requested before the previous one has arrived"
             kind = StepKind(ctx.get(dut.steps.kind))
             assert inside == (kind is StepKind.SEND)
+            assert self.ended or kind is not StepKind.FINISH, "A chunk is let go that is still being filled"
             if self.stopped_for and kind is StepKind.FINISH:
                 assert not self.unread, "A chunk is let go whose packets have not been read"
                 assert not ctx.get(dut.packets.valid) and not ctx.get(dut.signals.valid)
@@ -207,7 +218,7 @@ class Bench:
         if self.send is not None and self.phase.span:
             length = min(PACKET, self.phase.span - self.offset)
             enough = (self.send.need - 1) * self.phase.span + self.offset + length
-            may = self.allowed > self.sent and (not self.send.need or self.landed >= enough)
+            may = self.filled and self.allowed > self.sent and (not self.send.need or self.landed >= enough)
         else:
             may = False
         self.may_for = self.may_for + 1 if may and not self.stopped_for else 0
@@ -256,6 +267,7 @@ class Bench:
         header = payload.header
         assert (header.kind, header.phase, payload.port) == (PacketKind.GRANT, self.number, self.phase.port ^ 1)
         self._name(header)
+        assert self.filled or self.early, "Receives are granted before the fill"
         assert self.signalled < header.granted <= self.safe, "Receives are granted that are not safe"
         if self._acts("signal"):
             self.signalled = header.granted
@@ -302,6 +314,34 @@ def test_random(seed):
     seen, _ = _alone(*(([_phase(rng) for _ in range(rng.randrange(1, 5))], {"mood": mood, "reads": reads})
                        for _ in range(80) for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
     assert all(seen.values()), seen
+
+
+def test_filled_later(seed):
+    """A chunk whose fill ends in any cycle from its start on, whose GRANTs wait for that or not."""
+    rng = random.Random(f"{seed} filled")
+    _alone(*(([_phase(rng, sends=2), _phase(rng)][:rng.randrange(3)], {
+        "fill": fill, "early": early, "mood": rng.choice((1.0, 0.3))}) for fill in range(40) for early in (0, 1)))
+
+
+def test_early_grants():
+    """With ``early``, GRANTs leave before the fill has ended."""
+    phase = Phase(0, PACKET, 1, (), 1)
+    _, (late, early) = _alone(*((([phase], {"fill": 60, "early": early})) for early in (0, 1)))
+    assert early <= 60 + 3 < late
+
+
+def test_read_error(seed):
+    """A chunk with a read error sends nothing and stays until its communicator is stopped."""
+    rng = random.Random(f"{seed} unread fsm")
+    runs = [([_phase(rng, sends=2)], {"fill": fill, "unread": True, "early": rng.randrange(2), "stop": 60})
+            for fill in (0, 1, 5, 30, 59, 60, 61, 80)]
+    _, cycles = _alone(*runs)
+    assert min(cycles) >= 60 and cycles[-1] >= 80
+
+
+def test_waits_for_memory():
+    _alone(([Phase(0, PACKET, 1, (Send(0, 0, 0, 0, 0),), 0)], {
+        "fill": SILENCE, "silent": "fill", "waits": Waits.MEMORY}))
 
 
 @pytest.mark.parametrize("span", SPANS)
