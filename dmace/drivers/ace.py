@@ -9,11 +9,23 @@ from typing import Any, NamedTuple, Protocol
 
 from dmace.drivers.ace_states import CommunicatorStatus, Fault, FsmState, LinkStatus, Pending, QueueState, SlotState
 from dmace.drivers.registers import Bus, Lock, RegisterDriver
+from hw.ace.collectives import Numbered
 from hw.ace.config import DIMENSIONS, MOST_FSMS, MOST_SLOTS, AceConfig
 from hw.ace.programs.schedule import ORDER, Assembly, assemble
 from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
 from hw.ace.sizing import needs
-from hw.ace.words import Collective, CommandWord, CommunicatorState, LinkCause, LinkState, Ordered, Stage, Status, Waits
+from hw.ace.words import (
+    Collective,
+    CommandWord,
+    CommunicatorState,
+    LinkCause,
+    LinkState,
+    OneShot,
+    Ordered,
+    Stage,
+    Status,
+    Waits,
+)
 from hw.common.sizes import PAGE_BYTES
 
 __all__ = ["WATCHDOG", "AceBus", "AceDriver", "Share", "root_code", "share_for"]
@@ -127,8 +139,8 @@ class AceDriver(RegisterDriver):
 
     async def define_communicator(self, number: int, *, shape: Sequence[int], coordinates: Sequence[int], share: Share,
                                   dimensions: Sequence[int] | None = None, domain: int = 0, both: bool = True,
-                                  collectives: Sequence[Collective | Ordered] = ORDER,
-                                  priority: int = 0) -> dict[Collective | Ordered, str]:
+                                  collectives: Sequence[Numbered] = ORDER,
+                                  priority: int = 0, one_shot: int = 0) -> dict[Numbered, str]:
         """Write an entry of the communicator table with its programs, behind the programs already stored.
 
         Parameters
@@ -141,15 +153,17 @@ class AceDriver(RegisterDriver):
             The torus dimension of each of the communicator's dimensions; by default they are the same.
         both : bool
             Send half of all columns in each direction.
-        collectives : sequence of Collective and Ordered
+        collectives : sequence of Collective, Ordered and OneShot
             Collectives to store programs for, in order of preference.
         priority : int
             0 to 3: higher ones go first at memory and ports; the same on all ranks.
+        one_shot : int
+            Bytes of the longest one-shot all-reduce; 0 for none; the same on all ranks.
 
         Returns
         -------
         dict
-            Collective or Ordered -> why there is no program for it, as a sentence.
+            Collective, Ordered or OneShot -> why there is no program for it, as a sentence.
         """
         dimensions = tuple(range(len(shape)) if dimensions is None else dimensions)
         for dimension in dimensions:
@@ -166,7 +180,7 @@ class AceDriver(RegisterDriver):
             for address, word in enumerate(made.words, made.base):
                 await self._write_pair("PROGRAM_WORD", word)
                 await self.write("PROGRAM_COMMIT", address=address)
-            for collective in (*Collective, *Ordered):
+            for collective in (*Collective, *Ordered, *OneShot):
                 entry = made.directory.get(collective)
                 fields = {} if entry is None else {"plus": entry.plus, "minus": entry.minus, "both": int(entry.both),
                                                    "valid": 1}
@@ -184,6 +198,7 @@ class AceDriver(RegisterDriver):
                 "valid": 1},
             "COMMUNICATOR_ROOT": {"ranks": prod(sizes),
                                   **{f"width_{d}": (size - 1).bit_length() for d, size in enumerate(sizes)}},
+            "COMMUNICATOR_ONE_SHOT": {"bytes": one_shot},
             "COMMUNICATOR_MODE": {"epoch": 0, "priority": priority, "ports": used, "rank": rank},
         }
         await self._commit(number)
@@ -328,6 +343,6 @@ class AceDriver(RegisterDriver):
 
 @lru_cache(maxsize=4096)
 def _assembled(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...],
-               both: bool, base: int, collectives: tuple[Collective | Ordered, ...]) -> Assembly:
+               both: bool, base: int, collectives: tuple[Numbered, ...]) -> Assembly:
     made: Assembly = assemble(config, shape, dimensions, coordinates, both=both, base=base, collectives=collectives)
     return made

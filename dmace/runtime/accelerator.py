@@ -11,8 +11,9 @@ import numpy as np
 from dmace.drivers.ace import AceDriver, Share
 from dmace.drivers.endpoint import Window
 from dmace.drivers.registers import wait
+from hw.ace.collectives import Numbered
 from hw.ace.config import AceConfig
-from hw.ace.words import Collective, LinkState, Ordered
+from hw.ace.words import LinkState
 from hw.common.sizes import PAGE_BYTES
 from hw.endpoint.registers import WINDOWS
 
@@ -84,7 +85,7 @@ class Accelerator:
             return wait(coroutine)
 
     def open_communicator(self, number: int, queue: int, *, domain: int, share: Share,
-                          **options: Any) -> dict[Collective | Ordered, str]:
+                          **options: Any) -> dict[Numbered, str]:
         """Define a communicator and a queue of its own; returns why there is no program for some collectives."""
         left_out = self.do(self.driver.define_communicator(number, domain=domain, share=share, **options))
         self.do(self.driver.configure_queue(queue, domain=domain, sc=self._words.address + _PITCH * queue))

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dmace.drivers.ace import root_code
+from hw.ace.collectives import Numbered
 from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH
 from hw.ace.numerics.formats import DType, Reduction, types
-from hw.ace.words import Collective, CommandFlag, CommandWord, CommunicatorState, Ordered, Status
+from hw.ace.words import Collective, CommandFlag, CommandWord, CommunicatorState, Status
 from hw.common.sizes import PAGE_BYTES
 
 from .accelerator import Accelerator
@@ -78,7 +79,7 @@ class Communicator:
     """
 
     def __init__(self, accelerator: Accelerator, number: int, queue: int, *, shape: Sequence[int], rank: int,
-                 domain: int, left_out: dict[Collective | Ordered, str]) -> None:
+                 domain: int, left_out: dict[Numbered, str]) -> None:
         self._accelerator, self._queue, self._left_out = accelerator, queue, left_out
         self.number, self.shape, self.rank, self.domain = number, tuple(shape), rank, domain
         self.size = prod(shape)
@@ -171,7 +172,7 @@ class Communicator:
             raise DmaceError(f"Only floats of 16 and 8 bits can be widened, not {element.name}.")
         if not isinstance(root, int) or not 0 <= root < self.size:
             raise DmaceError(f"The root must be a rank from 0 to {self.size - 1}, not {root!r}.")
-        program: Collective | Ordered = collective.in_rank_order if ordered else collective
+        program: Numbered = collective.in_rank_order if ordered else collective
         if program in self._left_out:
             raise DmaceError(f"This communicator has no program for {collective.name}"
                              f"{' in rank order' if ordered else ''}: {self._left_out[program]}.")

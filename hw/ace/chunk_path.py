@@ -34,7 +34,7 @@ from .fill import Fill, FillCounts
 from .memory_port import MemoryPort
 from .mover_queue import MoverStatus
 from .network import GrantsSignature, PipeSignature
-from .pool.fsm import FsmLookup
+from .pool.fsm_ports import FsmLookup
 from .pool.pool import FsmPool
 from .pool.sends import PoolCounts
 from .programs.store import ProgramRead

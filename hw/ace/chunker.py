@@ -25,7 +25,7 @@ from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, widens
 from .mover_queue import MoverDone, MoverQueue, MoverStatus
 from .numerics.convert_byte import is_byte, known
 from .operations import ROWS, ChunkEnded, ChunkIssued, OperationRead, OperationsToCut, operation_layout, row_width
-from .pool.fsm import FsmsBusy
+from .pool.fsm_ports import FsmsBusy
 from .priority import PriorityQueue, PriorityRoundRobin
 from .programs.store import ProgramRead
 from .transfers import TransferJobs

@@ -9,7 +9,10 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["COLLECTIVES", "DIRECTORY_WIDTH", "RANK_ORDER", "Buffer", "Collective", "CollectiveInfo", "Ordered", "those"]
+__all__ = [
+    "COLLECTIVES", "DIRECTORY_WIDTH", "RANK_ORDER", "Buffer", "Collective", "CollectiveInfo", "Numbered", "OneShot",
+    "Ordered", "those",
+]
 
 
 class Collective(enum.IntEnum):
@@ -56,6 +59,26 @@ class Ordered(enum.IntEnum):
     def info(self) -> "CollectiveInfo":
         """The row of its collective."""
         return self.collective.info
+
+
+class OneShot(enum.IntEnum):
+    """Directory numbers of one-shot programs, for short buffers: the decoder takes them up to the communicator's
+    threshold. They have the remaining numbers from RANK_ORDER on."""
+
+    ALL_REDUCE = RANK_ORDER
+
+    @property
+    def collective(self) -> Collective:
+        return Collective[self.name]
+
+    @property
+    def info(self) -> "CollectiveInfo":
+        """The row of its collective."""
+        return self.collective.info
+
+
+Numbered = Collective | Ordered | OneShot
+"""Anything that has an entry in the directory of programs."""
 
 
 @dataclass(frozen=True, kw_only=True)

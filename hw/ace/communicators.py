@@ -12,7 +12,7 @@ from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
-from .config import AceConfig
+from .config import ONE_SHOT_WIDTH, AceConfig
 
 __all__ = [
     "EPOCH_WIDTH", "PRIORITY_WIDTH", "CommunicatorWrite", "Communicators", "ShapeRead", "ShareRead", "mode_layout",
@@ -35,12 +35,14 @@ def share_layout(config):
 
 
 def shape_layout(config):
-    """Sizes less one, this endpoint's coordinates, and the bits of each of the root's coordinates."""
+    """Sizes less one, this endpoint's coordinates, the bits of each of the root's coordinates, and the most bytes of a
+    one-shot all-reduce."""
     return data.StructLayout({
         "valid": 1, "domain": DOMAIN_WIDTH,
         "sizes": data.ArrayLayout(_COORDINATE, config.dimensions),
         "coordinates": data.ArrayLayout(_COORDINATE, config.dimensions),
         "root_widths": data.ArrayLayout(4, config.dimensions), "ranks": 8,
+        "one_shot": ONE_SHOT_WIDTH,
     })
 
 

@@ -14,7 +14,8 @@ from .timing import AceTimingOptions
 __all__ = [
     "AHEAD_BEATS", "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH",
     "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS", "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS",
-    "MOST_SLOTS", "OFFSET_WIDTH", "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH",
+    "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_WIDTH",
+    "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH",
     "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
@@ -49,6 +50,9 @@ SEQUENCE_WIDTH = 16
 
 POSITION_WIDTH = 9
 """Bits of a position in a slot, counted in pieces: 3 * MAX_RANKS fit."""
+
+ONE_SHOT_WIDTH = 20
+"""Bits of the most bytes of a one-shot all-reduce."""
 
 EXTENT_ALIGNMENT = 16
 """A command gives the first row of its extents in units of this number of rows."""
@@ -254,13 +258,23 @@ class AceConfig:
         return (self.ports - 1).bit_length()
 
     @property
+    def local_port(self) -> int:
+        """Number of the loopback: what an endpoint sends there arrives at its own last pipe."""
+        return self.ports
+
+    @property
+    def local_beats(self) -> int:
+        """Beats that wait in the loopback: two packets."""
+        return 2 * self.packet_beats
+
+    @property
     def pipe_ports(self) -> tuple[tuple[int, ...], ...]:
-        """Ports of each pipe."""
-        ports = range(self.ports)
+        """Ports of each pipe; the last pipe has the loopback, too."""
+        ports, local = range(self.ports), (self.local_port,)
         if self.pipes == 1:
-            return (tuple(ports),)
+            return (tuple(ports) + local,)
         up, down = tuple(ports[::2]), tuple(ports[1::2])
-        return (up, down) if self.pipes == 2 else (up[:1], down[:1], up[1:], down[1:])
+        return (up, down + local) if self.pipes == 2 else (up[:1], down[:1], up[1:], down[1:] + local)
 
     @property
     def fsm_bits(self) -> int:

@@ -122,6 +122,7 @@ class Control(wiring.Component):
             write.share.fsm_first.eq(share.fsm_first), write.share.fsm_mask.eq((1 << share.fsm_bits) - 1),
             write.share.slot_first.eq(share.slot_first), write.share.slot_mask.eq((1 << share.slot_bits) - 1),
             write.shape.valid.eq(share.valid), write.shape.domain.eq(share.domain), write.shape.ranks.eq(roots.ranks),
+            write.shape.one_shot.eq(bank.communicator_one_shot.bytes),
             supervision.revoke.valid.eq(bank.communicator_revoke.written_stb),
             supervision.revoke.payload.eq(bank.communicator_revoke.communicator),
             supervision.timeout.cycles.eq(bank.watchdog.cycles),

@@ -17,7 +17,7 @@ from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
-from .collectives import DIRECTORY_WIDTH, Collective, those
+from .collectives import DIRECTORY_WIDTH, Collective, OneShot, those
 from .command_queues import DecodingQueues, QueueWrite, waiting_layout
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import ShapeRead, shape_layout
@@ -104,6 +104,8 @@ class Decoder(wiring.Component):
         shape = Signal(shape_layout(config), reset_less=True)
         header = Signal(HeaderLayout, reset_less=True)
         status = Signal(8)
+        short = Signal()                                            # looks up the one-shot programs
+        number = command.word.communicator[:config.communicator_bits]
         verdict = self.o.payload
         operation = verdict.operation
         ordered, requests_varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
@@ -114,12 +116,11 @@ class Decoder(wiring.Component):
             domains.write.en.eq(self.configure.valid), domains.write.addr.eq(self.configure.queue),
             domains.write.data.eq(self.configure.domain),
             directory.read[0].addr.eq(Cat(
-                word.collective[:DIRECTORY_WIDTH - 1], ordered, word.communicator[:config.communicator_bits])),
+                Mux(short, int(OneShot.ALL_REDUCE), Cat(word.collective[:DIRECTORY_WIDTH - 1], ordered)), number)),
             domains.read[0].addr.eq(command.queue),
             self.shape.number.eq(word.communicator),
             self.regions.src.eq(word.src_region), self.regions.dst.eq(word.dst_region),
         ]
-        number = word.communicator[:config.communicator_bits]
         reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
         m.d.comb += [
             reducing.eq(_any(word.collective, those(lambda info: info.reduces))),
@@ -206,8 +207,15 @@ class Decoder(wiring.Component):
                     m.next = "SAY"
                 with m.Elif(rooted):
                     m.next = "ROLE_UP"
+                with m.Elif((word.collective == Collective.ALL_REDUCE) & ~ordered):
+                    m.next = "SHORT"
                 with m.Else():
                     m.next = "HEADER"
+            with m.State("SHORT"):
+                m.d.comb += short.eq(1)
+                with m.If(directory.read[0].data.valid & (length <= shape.one_shot)):
+                    m.d.sync += entry.eq(directory.read[0].data)
+                m.next = "HEADER"
             for name, field, after in (("UP", "plus", "ROLE_DOWN"), ("DOWN", "minus", "HEADER")):
                 with m.State(f"ROLE_{name}"):
                     m.d.comb += [self.program.valid.eq(1), self.program.address.eq(entry[field] + roles[field])]

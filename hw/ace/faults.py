@@ -20,7 +20,7 @@ from .config import SEQUENCE_WIDTH, AceConfig
 from .layouts import RecordLayout
 from .operations import WorkSignature
 from .pipe_merge import AbortReceived
-from .pool.fsm import FsmLookup, state_layout
+from .pool.fsm_ports import FsmLookup, state_layout
 from .watchdog import TimedOutSignature
 from .words import Status
 

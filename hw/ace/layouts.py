@@ -187,9 +187,10 @@ def signal_layout(config):
 
 
 def send_layout(config):
-    """A DATA packet to send: its port, its FSM, the address of its payload in the SRAM, and its header."""
+    """A DATA packet to send: its port, or the loopback, its FSM, the address of its payload in the SRAM, and its
+    header."""
     return data.StructLayout({
-        "port": range(config.ports), "fsm": config.fsm_bits, "address": config.sram_bits,
+        "port": range(config.ports + 1), "fsm": config.fsm_bits, "address": config.sram_bits,
         "header": packet_layout(config)})
 
 
@@ -215,8 +216,9 @@ def destination_layout(config):
 
 
 def landed_layout(config):
-    """Payload that is now in the SRAM: ``beats``, less one, for this FSM."""
-    return data.StructLayout({"fsm": config.fsm_bits, "beats": 7})
+    """Payload that is now in the SRAM: ``beats``, less one, for this FSM. ``odd``: it came at a port with an odd
+    number. ``local``: at the loopback."""
+    return data.StructLayout({"fsm": config.fsm_bits, "beats": 7, "odd": 1, "local": 1})
 
 
 def move_layout(config):

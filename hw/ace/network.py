@@ -8,6 +8,7 @@
     tx <- LinkPort <- Transmit <- (SRAM, FSM pool)
             ^          ^
             +----------+-- PipeSplit <- (FSM pool, supervision)
+    Loopback: from the last pipe's Transmit to its Receive
 
 Latency and throughput: those of the stages; each pipe moves a beat per cycle in each direction.
 """
@@ -25,6 +26,7 @@ from .layouts import flit_layout, link_layout
 from .link.down import LinksDown
 from .link.port import LinkPort
 from .link.status import LinkManagement
+from .loopback import Loopback
 from .pipe_merge import AbortReceived, GrantReceived, PipeMerge
 from .pipe_split import GrantPort, PipeSplit
 from .receive import ChunkLookup, DataLanded, Receive, ReceiveCounts
@@ -135,6 +137,7 @@ class Network(wiring.Component):
         wires.add(merge=PipeMerge(config), split=PipeSplit(config), down=LinksDown(config))
         for port in range(config.ports):
             wires.add(**{f"link_{port}": LinkPort(config)})
+        wires.add(local=Loopback(config))
 
         # -- Pipes.
         for number, ports in enumerate(config.pipe_ports):
@@ -151,9 +154,10 @@ class Network(wiring.Component):
             wires.connect(f"split.aborts[{number}]", f"transmit_{number}.abort")
             wires.connect(f"transmit_{number}.counts", f"self.counts.transmit_{number}")
             for index, port in enumerate(ports):
-                wires.connect(f"transmit_{number}.ports[{index}]", f"link_{port}.i[0]")
-                wires.connect(f"link_{port}.levels", f"transmit_{number}.levels[{index}]")
-                wires.connect(f"link_{port}.o[0]", f"receive_{number}.ports[{index}]")
+                name, channel = ("local", "") if port == config.local_port else (f"link_{port}", "[0]")
+                wires.connect(f"transmit_{number}.ports[{index}]", f"{name}.i{channel}")
+                wires.connect(f"{name}.levels", f"transmit_{number}.levels[{index}]")
+                wires.connect(f"{name}.o{channel}", f"receive_{number}.ports[{index}]")
         wires.connect("merge.grant", "self.grants.received")
         wires.connect("self.grants.sends", "split.signals")
 

@@ -58,6 +58,6 @@ class PipeSplit(wiring.Component):
         for abort, ports in zip(self.aborts, self.config.pipe_ports, strict=True):
             m.d.comb += [getattr(abort, name).eq(getattr(self.abort, name))
                          for name in ("communicator", "epoch", "record")]
-            for port in ports:
+            for port in set(ports) - {self.config.local_port}:
                 m.d.comb += [abort.valid[port].eq(self.abort.valid[port]), self.abort.taken[port].eq(abort.taken[port])]
         return m

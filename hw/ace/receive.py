@@ -11,7 +11,8 @@ pipe, for packets of any length; reduced ones, one per :attr:`AluArray.slices` c
            choose a port    look up the   request the   lanes                    write
                             chunk         update             8: report to the FSM
 
-Cycles 0 to 2 stall while the SRAM does not accept the update.
+Cycles 0 to 2 stall while the SRAM does not accept the update, and before a packet of the loopback until it may read
+what the previous one wrote.
 """
 
 from amaranth import *
@@ -129,7 +130,7 @@ class Receive(wiring.Component):
     Members
     -------
     ports : ``In(stream.Signature(flit_layout)).array(ports of the pipe)``
-        DATA and GRANT packets.
+        DATA and GRANT packets. Those of the loopback may update the same beats one after the other.
     lookup : ``Out(ChunkLookup)``
     update : ``Out(SramUpdateSignature)``
         Of the SRAM.
@@ -188,9 +189,10 @@ class Receive(wiring.Component):
         packet = self._packet(m, known, port, flit, looked)
         live, accepted = Signal(), Signal()
         paced = self._pause(m, accepted & packet.reduce, alus.slices)
+        spaced = self._spaced(m, accepted & last, packet)
         m.d.comb += [
             live.eq(known & ~packet.dropped),
-            self.update.valid.eq(live & ~(packet.reduce & paced)),
+            self.update.valid.eq(live & ~(packet.reduce & paced) & ~spaced),
             self.update.address.eq(Cat(packet.beat, packet.slot)), self.update.reads.eq(packet.reduce),
             accepted.eq(self.update.valid & self.update.ready),
             looked.eq(~live | accepted),
@@ -210,7 +212,7 @@ class Receive(wiring.Component):
         early = write_latency(config) - LANDED_EARLY
         m.d.comb += [
             self.landed.valid.eq(delayed(m, accepted & last, early, name="landed", reset_less=False)),
-            self.landed.payload.eq(delayed(m, packet.landed, early, name="landed_beats")),
+            self.landed.payload.eq(delayed(m, packet.landed, early, name="landed_payload")),
             counts.reduced_beats.eq(alus.o_valid & alus.o_tag.reduce),
             counts.copied_beats.eq(alus.o_valid & ~alus.o_tag.reduce),
         ]
@@ -267,6 +269,18 @@ class Receive(wiring.Component):
         m.d.sync += left.eq(Mux(reduces, slices - 1, left - left.any()))
         return left.any()
 
+    def _spaced(self, m, ends, packet):
+        """Whether a packet of the loopback has to wait: a beat of it follows the same one of the previous packet only
+        when that is written. ``ends``: the last beat of ``packet`` is accepted."""
+        if self.config.local_port not in self.numbers:
+            return C(0)
+        # Each beat of a packet is as far behind the packet's first as in the previous packet, or farther.
+        cycles = write_latency(self.config) + 1
+        left, beats = Signal(range(cycles + 1)), packet.landed.beats
+        m.d.sync += left.eq(Mux(ends & packet.landed.local, Mux(beats < cycles, cycles - 1 - beats, 0),
+                                left - left.any()))
+        return left.any() & packet.landed.local
+
     def _paced(self, m, granted, slices):
         """Ports to exclude now, because their next beat is to be reduced and an earlier reduction is in progress."""
         if slices == 1:
@@ -300,11 +314,15 @@ class Receive(wiring.Component):
                          said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce), said.beyond.eq(beyond)]
         m.d.sync += self.counts.bad_packets.eq(known & said.first & said.beyond)
 
+        odd, local = (Signal(name=name) for name in ("odd", "local"))
+        m.d.comb += [odd.eq(Array(C(one & 1, 1) for one in self.numbers)[number]),
+                     local.eq(Array(C(one == config.local_port, 1) for one in self.numbers)[number])]
         begun, packet, after = (Signal(_packet_layout(config), name=name) for name in ("begun", "packet", "after"))
         m.d.comb += [
             begun.slot.eq(destination.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(destination.arithmetic),
             begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
             begun.landed.fsm.eq(destination.fsm), begun.landed.beats.eq(said.beats),
+            begun.landed.odd.eq(odd), begun.landed.local.eq(local),
             packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
             after.eq(packet), after.beat.eq(packet.beat + 1),
             packets.write.en.eq(known & looked), packets.write.addr.eq(number), packets.write.data.eq(after),

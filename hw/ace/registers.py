@@ -20,8 +20,8 @@ from hw.regs import (
     register_pair,
 )
 
-from .collectives import DIRECTORY_WIDTH, RANK_ORDER
-from .config import COUNT_WIDTH, DIMENSIONS, OFFSET_WIDTH, ROOT_WIDTH, AceConfig
+from .collectives import DIRECTORY_WIDTH, RANK_ORDER, OneShot
+from .config import COUNT_WIDTH, DIMENSIONS, OFFSET_WIDTH, ONE_SHOT_WIDTH, ROOT_WIDTH, AceConfig
 from .words import PROGRAM_WIDTH, CommunicatorState, LinkCause, LinkState, Stage, Status, Waits
 
 __all__ = ["ID_VALUE", "LINK_COUNTERS", "LINK_TIMEOUT", "LINK_TRIES", "VERSION", "register_map"]
@@ -130,7 +130,8 @@ def _communicators(config: AceConfig) -> Sequence[Register]:
         ], doc="Addresses of a collective's programs."),
         Register("DIRECTORY_COMMIT", [
             number_field("collective", 1 << DIRECTORY_WIDTH, PULSE,
-                         doc=f"Collective; plus {RANK_ORDER}: in rank order."),
+                         doc=f"Collective; plus {RANK_ORDER}: in rank order; {int(OneShot.ALL_REDUCE)}: one-shot "
+                             "ALL_REDUCE."),
             number_field("communicator", config.communicators, PULSE, lsb=8, doc="Communicator."),
         ], doc="Writes the staged entry of the directory."),
     )
@@ -310,4 +311,7 @@ def register_map(config: AceConfig) -> RegisterMap:
         *counters[:-newest], *_links(config), _features(config), *refusal_registers(_MAP_WIDTH),
         # At the end, so that existing registers keep their addresses.
         _link_counter(LINK_COUNTERS[-1]), *counters[-newest:],
+        Register("COMMUNICATOR_ONE_SHOT", [
+            Field("bytes", ONE_SHOT_WIDTH, RW, doc="Length of the longest one, the same on all its ranks; 0: none.")],
+            doc="ALL_REDUCEs of at most this length are one-shot; part of the entry that COMMUNICATOR_COMMIT writes."),
     ], addr_width=_MAP_WIDTH, doc="Registers of the dmace collectives accelerator.")

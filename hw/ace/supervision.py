@@ -24,7 +24,7 @@ from .config import AceConfig
 from .faults import Faults, RecordLookup, Revoke
 from .network import NetworkReports
 from .operations import WorkSignature
-from .pool.fsm import FsmLookup
+from .pool.fsm_ports import FsmLookup
 from .receive import settle_cycles
 from .watchdog import Watchdog, WatchdogTimeout
 

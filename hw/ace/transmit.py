@@ -37,7 +37,7 @@ class SendPort(wiring.Signature):
     def __init__(self, config: AceConfig) -> None:
         super().__init__({
             **stream.Signature(send_layout(config)).members,
-            "free": In(config.ports), "read": In(1), "fsm": In(config.fsm_bits),
+            "free": In(config.ports + 1), "read": In(1), "fsm": In(config.fsm_bits),
         })
 
 
@@ -71,7 +71,8 @@ class Transmit(wiring.Component):
     abort : ``In(AbortSend)``
     read : ``Out(SramReadSignature)``
     ports : ``Out(stream.Signature(flit_layout)).array(ports of the pipe)``
-        Packets. The port always has free entries for what is sent to it: ``ready`` is ignored.
+        Packets; the loopback is one of the ports of the last pipe. The port always has free entries for what is sent to
+        it: ``ready`` is ignored.
     levels : ``In(ReplayLevels).array(ports of the pipe)``
     counts : ``Out(TransmitCounts)``
     """
@@ -96,14 +97,14 @@ class Transmit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        fits = Signal(config.ports, init=sum(1 << number for number in self.numbers))
+        fits = Signal(config.ports + 1, init=sum(1 << number for number in self.numbers))
         taken = Signal()
         m.d.comb += taken.eq(self.sends.valid & self.sends.ready)
         packet, reading = self._next(m, taken, fits)
 
         # A beat is requested now, and arrives ``sram_latency`` cycles later together with its header.
         layout = data.StructLayout({
-            "port": range(config.ports), "header": packet_layout(config), "first": 1, "last": 1})
+            "port": range(config.ports + 1), "header": packet_layout(config), "first": 1, "last": 1})
         requested = Signal(layout)
         m.d.comb += [requested.port.eq(packet.send.port), requested.header.eq(packet.send.header),
                      requested.first.eq(packet.first), requested.last.eq(packet.left == 0)]
@@ -120,7 +121,10 @@ class Transmit(wiring.Component):
                 "beat", "abort", "vacant", "open"))
             inside = Signal(name=f"inside_{number}")    # in the middle of a packet
             aborting = Signal(name=f"aborting_{number}")
-            m.d["sync" if config.timing.registered_abort_requests else "comb"] += aborting.eq(self.abort.valid[number])
+            # The loopback has a memory of its own, and no ABORTs.
+            local = number == config.local_port
+            aborts = C(0, 1) if local else self.abort.valid[number]
+            m.d["sync" if config.timing.registered_abort_requests else "comb"] += aborting.eq(aborts)
             # Occupancy in the next cycle, so that no addition precedes the choice of the next packet; with
             # ``speculative_port_credits``, both with this packet and without.
             cases, speculative = [], config.timing.speculative_port_credits
@@ -130,20 +134,20 @@ class Transmit(wiring.Component):
                                  for name in ("kept", "waiting"))
                 m.d.comb += [after.eq(held + more), kept.eq(self.levels[index].level + after),
                              waiting.eq(self.levels[index].fresh + after)]
-                most = config.replay_beats - config.packet_beats - one
+                most = (config.local_beats if local else config.replay_beats) - config.packet_beats - one
                 cases.append(Cat(
                     _at_most(kept, most),
                     # ABORTs may still precede it.
-                    _at_most(kept, most - 2) & _at_most(waiting, self.AHEAD - one),
+                    _at_most(kept, most) if local else _at_most(kept, most - 2) & _at_most(waiting, self.AHEAD - one),
                     (after + one - beat)[:len(held)]))
             m.d.sync += [Cat(fits[number], vacant, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(vacant)]
             m.d.comb += [
                 # A continuous stream of packets must not starve an ABORT.
                 self.sends.free[number].eq(vacant & ~aborting),
                 beat.eq(here & (known.port == number)),
-                abort.eq(self.abort.valid[number] & open_ & ~beat & ~inside
-                         & ~(self.sends.valid & (send.port == number))),
-                self.abort.taken[number].eq(abort), port.valid.eq(beat | abort), flit.data.eq(self.read.data),
+                abort.eq(aborts & open_ & ~beat & ~inside & ~(self.sends.valid & (send.port == number))),
+                *([] if local else [self.abort.taken[number].eq(abort)]),
+                port.valid.eq(beat | abort), flit.data.eq(self.read.data),
                 *(flit[name].eq(known[name]) for name in ("header", "first", "last")),
             ]
             with m.If(beat):

@@ -9,14 +9,14 @@ from typing import NamedTuple, Self
 
 from hw.common.words import pack_fields, unpack_fields
 
-from .collectives import Collective, Ordered
+from .collectives import Collective, OneShot, Ordered
 from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDTH, SEQUENCE_WIDTH, STEP_WIDTH
 from .numerics.formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
     "COMMAND_FIELDS", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "RECORD_FIELDS", "ROLE_FIELDS", "SEND_FIELDS",
     "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "CommunicatorState", "HeaderWord", "LinkCause",
-    "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Stage", "Status", "TransferWord", "Waits",
+    "LinkState", "OneShot", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Stage", "Status", "TransferWord", "Waits",
 ]
 
 
@@ -247,7 +247,8 @@ TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8))
 
 PHASE_FIELDS = (
     ("port", 3),
-    ("span", POSITION_WIDTH),
+    ("span", POSITION_WIDTH - 1),
+    ("both", 1),
     ("sends", STEP_WIDTH),
     ("receives", STEP_WIDTH),
     ("granted", STEP_WIDTH),
@@ -255,7 +256,9 @@ PHASE_FIELDS = (
 """First word of a phase; its sends follow it, then the next phase.
 
 ``port``: of the sends; receives arrive at the port of the dimension's other side. ``span``: positions of each send.
-``granted``: receives that are safe when the phase starts.
+``granted``: receives that are safe when the phase starts. ``both``: the phase also has sends that go back, at the
+dimension's other port; then all receives of both sides are granted when it starts, and ``granted`` is not less than the
+number of sends. ``receives``: those of sends that do not go back.
 """
 
 SEND_FIELDS = (
@@ -264,12 +267,16 @@ SEND_FIELDS = (
     ("need", STEP_WIDTH),
     ("grants", STEP_WIDTH),
     ("reduce", 1),
+    ("back", 1),
+    ("local", 1),
 )
 """A send of ``span`` positions from ``source`` here to ``target`` in the receiver's slot of the same chunk.
 
 ``need``: receives of this phase that must precede it; packet ``i`` of the send waits only for packet ``i`` of the last
 of them. ``grants``: receives that become safe when the send is done. ``reduce``: the receiver combines it with the
-contents of its positions; otherwise it is copied there.
+contents of its positions; otherwise it is copied there. ``back``: it leaves at the dimension's other port, and ``need``
+counts receives of sends that go back. ``local``: it leaves and arrives at the loopback, without GRANTs, and starts when
+all earlier sends have been read, all ``receives`` have arrived, and ``need`` of those that go back.
 """
 
 
@@ -330,13 +337,15 @@ class PhaseWord(NamedTuple):
     sends: int
     receives: int
     granted: int
+    both: int = 0
 
     def pack(self) -> int:
-        return pack_fields(self, PHASE_FIELDS)
+        return pack_fields([getattr(self, name) for name, _ in PHASE_FIELDS], PHASE_FIELDS)
 
     @classmethod
     def unpack(cls, word: int) -> Self:
-        return cls(*unpack_fields(word, PHASE_FIELDS))
+        names = [name for name, _ in PHASE_FIELDS]
+        return cls(**dict(zip(names, unpack_fields(word, PHASE_FIELDS), strict=True)))
 
 
 class SendWord(NamedTuple):
@@ -347,6 +356,8 @@ class SendWord(NamedTuple):
     need: int
     grants: int
     reduce: int
+    back: int = 0
+    local: int = 0
 
     def pack(self) -> int:
         return pack_fields(self, SEND_FIELDS)

@@ -61,6 +61,7 @@ _HEADER = {
     "src_whole": "1: the send buffer has all shards; 0: one",
     "dst_whole": "1: the receive buffer has all shards; 0: one",
     "piece": f"longest range of columns in a chunk, in units of {COLUMN_BYTES} bytes of the SRAM",
+    "early": "1: receives of the first phase store to no position that is filled, and are granted before the fill",
 }
 
 _TRANSFER = {
@@ -72,9 +73,10 @@ _TRANSFER = {
 _PHASE = {
     "port": "port of the sends; receives arrive at `port ^ 1`",
     "span": "positions of each send, and of each receive",
+    "both": "1: some sends go back, at `port ^ 1`; all receives of both sides are safe when the phase starts",
     "sends": "SEND words that follow",
-    "receives": "number of receives",
-    "granted": "number of receives that are safe when the phase starts",
+    "receives": "number of receives, without those of sends that go back",
+    "granted": "number of receives that are safe when the phase starts; with `both`, at least `sends`",
 }
 
 _SEND = {
@@ -83,6 +85,9 @@ _SEND = {
     "need": "receives of this phase that must precede the send; packet i of the last of them suffices for packet i",
     "grants": "receives that become safe when this send is done",
     "reduce": "1: the receiver combines it with the contents of its positions; 0: it is copied there",
+    "back": "1: it leaves at `port ^ 1`; `need` counts receives of sends that go back",
+    "local": "1: it leaves and arrives at the loopback, without a GRANT, when all earlier sends have been read, all "
+             "`receives` have arrived, and `need` of those that go back",
 }
 
 _PACKET = {

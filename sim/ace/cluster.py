@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dmace.drivers.ace import AceDriver, root_code
 from dmace.drivers.ace_states import LinkStatus
-from hw.ace.collectives import Collective, Ordered
+from hw.ace.collectives import Collective, Numbered
 from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.link.session import TIMEOUT_WIDTH
 from hw.ace.model.numerics import element_type
@@ -55,6 +55,8 @@ class Cluster(Endpoints):
         Number 0 first; else :func:`default_communicators`.
     both : bool
         Send half of all columns in each direction.
+    one_shot : int
+        Bytes of the longest one-shot all-reduce.
     faults : :class:`sim.ace.faults.Faults`, optional
         Faults of links, from the start.
 
@@ -67,9 +69,9 @@ class Cluster(Endpoints):
     """
 
     def __init__(self, config: AceConfig, shape: Sequence[int], *, communicators: Sequence[Communicator] | None = None,
-                 both: bool = True, faults: Faults | None = None, **options: Any) -> None:
+                 both: bool = True, one_shot: int = 0, faults: Faults | None = None, **options: Any) -> None:
         super().__init__(config, shape, **options)
-        self.both = both
+        self.both, self.one_shot = both, one_shot
         self.communicators = list(default_communicators(config, self.shape) if communicators is None
                                   else communicators)
         self.drivers = [AceDriver(self.bus(rank), config) for rank in range(self.size)]
@@ -83,7 +85,7 @@ class Cluster(Endpoints):
             self.write_memory(rank, _WORDS, bytes(_WORD_PITCH * config.queues))
         self.left_out = self.do(*(self._set_up(rank, both) for rank in range(self.size)))[0]
 
-    async def _set_up(self, rank: int, both: bool) -> list[dict[Collective | Ordered, str]]:
+    async def _set_up(self, rank: int, both: bool) -> list[dict[Numbered, str]]:
         driver, position = self.drivers[rank], self.coordinates(rank)
         await driver.check_identity()
         await driver.set_link_patience(timeout=self._timeout, tries=TRIES)
@@ -91,12 +93,12 @@ class Cluster(Endpoints):
             await driver.define_region(number, **region)
         for queue in range(self.config.queues):
             await driver.configure_queue(queue, sc=_WORDS + _WORD_PITCH * queue)
-        left_out: list[dict[Collective | Ordered, str]] = []
+        left_out: list[dict[Numbered, str]] = []
         for number, communicator in enumerate(self.communicators):
             left_out.append(await driver.define_communicator(
                 number, shape=self.communicator_shape(number), dimensions=communicator.dimensions,
                 coordinates=[position[dimension] for dimension in communicator.dimensions], share=communicator.share,
-                both=both, priority=communicator.priority))
+                both=both, priority=communicator.priority, one_shot=self.one_shot))
         return left_out
 
     # Communicators

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random collectives on clusters in RTL, each rank's buffers against the golden model.
 
-Shapes, links, memories, types, operations, counts, addresses of buffers, communicators, the cycles of posting and the
-stalls of every channel are random. Several collectives are in progress at a time.
+Shapes, links, memories, types, operations, counts, addresses of buffers, communicators, the longest one-shot
+all-reduce, the cycles of posting and the stalls of every channel are random. Several collectives are in progress at a
+time.
 """
 
 import random
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hw.ace.collectives import Collective
-from hw.ace.config import EXTENT_ALIGNMENT, AceConfig
+from hw.ace.config import EXTENT_ALIGNMENT, ONE_SHOT_WIDTH, AceConfig
 from hw.ace.model.collective import results
 from hw.ace.model.varying import blocks_received
 from hw.ace.numerics.formats import DType, growth, reductions, types, width
@@ -28,10 +29,13 @@ from sim.ace.faults import Faults, counted
 from sim.ace.shared_library import ClusterFailed, Library
 from sim.ace.varying import extents, placed, scattered, skewed
 
-__all__ = ["SHAPES", "compare"]
+__all__ = ["ONE_SHOTS", "SHAPES", "compare"]
 
 SHAPES = ((2,), (3,), (4,), (5,), (8,), (2, 2), (3, 2), (4, 2), (1, 4), (2, 2, 2), (4, 2, 2), (3, 1, 2), (16,))
 """Shapes of 2 to 16 ranks."""
+
+ONE_SHOTS = (0, 256, 1024, (1 << ONE_SHOT_WIDTH) - 1)
+"""Bytes of the longest one-shot all-reduce."""
 
 PER_CLUSTER = 20
 """Collectives on one cluster before the next one is built."""
@@ -83,6 +87,7 @@ def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = Tr
     for number in range(-(-collectives // PER_CLUSTER)):
         shape = shapes[number % len(shapes)]
         with Cluster(config, shape, library=library, seed=rng.getrandbits(32), both=rng.random() < 0.8,
+                     one_shot=rng.choice(ONE_SHOTS),
                      faults=Faults.random(rng, shape) if faults and prod(shape) > 1 else None,
                      **_surroundings(rng, shape, stalls)) as cluster:
             done = 0
@@ -174,14 +179,15 @@ def _one(cluster: Cluster, rng: random.Random, communicator: int, counts: _Count
     want: list[npt.NDArray[Any] | None] = [None] * cluster.size
     for group in cluster.groups(communicator):
         made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op, root=root,
-                       widen=widen, both=cluster.both, ordered=ordered)
+                       widen=widen, both=cluster.both, ordered=ordered, one_shot=cluster.one_shot)
         for rank, right in zip(group, made, strict=True):
             want[rank] = right
     options = {"collective": collective, "inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
                "widen": widen, "ordered": ordered, "src_skew": rng.choice((0, rng.randrange(64))),
                "dst_skew": rng.choice((0, rng.randrange(64))),
                "in_place": info.in_place and rng.random() < 0.3}
-    counts["kinds"][f"{collective.name}{' in rank order' if ordered else ''}"] += 1
+    short = collective == Collective.ALL_REDUCE and not ordered and 0 < count * dtype.info.bytes <= cluster.one_shot
+    counts["kinds"][f"{collective.name}{' in rank order' if ordered else ', one-shot' if short else ''}"] += 1
     counts["types"][dtype.name] += 1
     if info.reduces:
         counts["operations"][op.name] += 1

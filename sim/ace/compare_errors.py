@@ -20,6 +20,7 @@ from hw.ace.model.collective import results
 from hw.ace.numerics.formats import DType, width
 from hw.ace.words import Status
 from sim.ace.cluster import Cluster, CollectiveFailed, Pending
+from sim.ace.compare import ONE_SHOTS
 from sim.ace.endpoints import Link, Memory
 from sim.ace.faults import Cut, Faults
 from sim.ace.recovery import recover, revoke
@@ -83,7 +84,8 @@ def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequenc
         link = Link(latency=rng.choice((1, 10, 50)), bytes_per_cycle=rng.choice((0, 3)), stall=rng.choice((0, 0.2)))
         memory = Memory(read_latency=rng.choice((5, 100)), write_latency=rng.choice((5, 100)),
                         stall=rng.choice((0, 0.2)))
-        with Cluster(config, shape, library=library, seed=rng.getrandbits(32), link=link, memory=memory) as cluster:
+        with Cluster(config, shape, library=library, seed=rng.getrandbits(32), link=link, memory=memory,
+                     one_shot=rng.choice(ONE_SHOTS)) as cluster:
             for _ in range(min(PER_CLUSTER, errors - found["errors"])):
                 cause, name = causes[found["errors"] % len(causes)], "x".join(map(str, shape))
                 found["errors"] += 1
@@ -174,7 +176,7 @@ def _submit(cluster: Cluster, rng: random.Random, communicator: int, queue: int,
     want: list[npt.NDArray[Any] | None] = [None] * cluster.size
     for group in cluster.groups(communicator):
         made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, root=root,
-                       both=cluster.both)
+                       both=cluster.both, one_shot=cluster.one_shot)
         for rank, right in zip(group, made, strict=True):
             want[rank] = right
     pending = cluster.submit(collective, inputs, count=count, dtype=dtype, root=root, communicator=communicator,

@@ -143,6 +143,9 @@ class _Rank:
     part: int = 0
     promised: int = 0
     filled: bool = False
+    received_back: int = 0
+    part_back: int = 0
+    granted_back: set = field(default_factory=set)
     granted: dict = field(default_factory=dict)
 
 
@@ -169,11 +172,12 @@ class _Chunk:
         for rank, program in enumerate(programs):
             for fill in program.fills:
                 self.held[rank][fill.position * self.piece:(fill.position + fill.count) * self.piece] = True
-        # What receives may not touch before the fill has ended.
+        # Receives may not change these before the fill has ended.
         self.filling = [held.copy() for held in self.held]
 
     def run(self):
-        acts = {"start": self._start, "fill": self._fill, "send": self._send, "land": self._land, "report": self._report}
+        acts = {"start": self._start, "fill": self._fill, "send": self._send, "land": self._land,
+                "report": self._report}
         for number in range(len(self.ranks)):
             self._wake("start", number)
         while self.ready:
@@ -205,7 +209,7 @@ class _Chunk:
         return False
 
     def _fill(self, number):
-        """The fill ends: what it writes was in the slot from the start, but nobody has used it."""
+        """The fill ends: what it writes was in the slot from the start, but it was not used."""
         rank, phases = self.ranks[number], self.programs[number].phases
         rank.filled = True
         self.filling[number][:] = False
@@ -219,6 +223,7 @@ class _Chunk:
     def _enter(self, number, phase):
         rank, phases = self.ranks[number], self.programs[number].phases
         rank.phase, rank.sent, rank.packets, rank.received, rank.part, rank.promised = phase, 0, 0, 0, 0, 0
+        rank.received_back, rank.part_back = 0, 0
         if phase < len(phases):
             if rank.filled or self.programs[number].header.early:
                 self._grant(number, phases[phase].granted)
@@ -238,44 +243,72 @@ class _Chunk:
         rank = self.ranks[number]
         phase = self.programs[number].phases[rank.phase]
         rank.promised += more
-        assert rank.promised <= phase.receives
-        if more:
-            link = number, self.machine.neighbours[number, phase.port ^ 1]
+        assert rank.promised <= (phase.receives if not self.sums(number, rank.phase) else phase.sends)
+        for back in range(1 + phase.both) if more else ():
+            # At the port of the sender, whose sends leave there.
+            link = number, self.machine.neighbours[number, phase.port ^ 1 ^ back], back
             self.signals.setdefault(link, []).append((rank.phase, phase.port, rank.promised))
             self._wake("report", link)
+
+    def sums(self, number, phase):
+        """Whether it is a phase in which a rank adds what it has received."""
+        return any(send.local for send in self.programs[number].sends[phase])
 
     def _report(self, link):
         if not self.signals[link]:
             return False
         phase, port, granted = self.signals[link].pop(0)
         assert self.programs[link[1]].phases[phase].port == port
-        self.ranks[link[1]].granted[phase] = granted
+        if link[2]:
+            self.ranks[link[1]].granted_back.add(phase)
+        else:
+            self.ranks[link[1]].granted[phase] = granted
         self._wake("send", link[1])
         return True
 
     def _send(self, number):
         rank, program = self.ranks[number], self.programs[number]
         if not 0 <= rank.phase < len(program.phases) or rank.sent == program.phases[rank.phase].sends or \
-                rank.sent >= rank.granted.get(rank.phase, 0) or not rank.filled:
+                not rank.filled:
             return False
         phase, send = program.phases[rank.phase], program.sends[rank.phase][rank.sent]
+        if send.local:
+            return self._add(number, rank, phase, send)
+        may = rank.phase in rank.granted_back if send.back else rank.sent < rank.granted.get(rank.phase, 0)
+        if not may:
+            return False
         length = phase.span * self.piece
         first = rank.packets * self.packet
         last = min(first + self.packet, length)
         # The last required receive, as far as its data has arrived; all earlier ones are complete.
-        if rank.received < send.need and (rank.received < send.need - 1 or rank.part < last):
+        received, part = (rank.received_back, rank.part_back) if send.back else (rank.received, rank.part)
+        if received < send.need and (received < send.need - 1 or part < last):
             return False
         source = slice(send.source * self.piece + first, send.source * self.piece + last)
         target = slice(send.target * self.piece + first, send.target * self.piece + last)
         assert self.trust or self.held[number][source].all(), f"rank {number} sends unwritten data: {send}"
         payload = self.slots[number][source].copy()
-        self.links.setdefault((number, phase.port), []).append((rank.phase, target, payload, send.reduce))
-        self._wake("land", (number, phase.port))
+        link = number, phase.port ^ send.back
+        self.links.setdefault(link, []).append((rank.phase, target, payload, send.reduce))
+        self._wake("land", link)
         rank.packets += 1
         if last == length:
             rank.sent, rank.packets = rank.sent + 1, 0
             self._grant(number, send.grants)
             self._leave(number)
+        return True
+
+    def _add(self, number, rank, phase, send):
+        """A sum of two positions of the rank's own slot; all that it has received has arrived."""
+        if rank.received < phase.receives or rank.received_back < send.need:
+            return False
+        source, target = (slice(at * self.piece, (at + phase.span) * self.piece) for at in (send.source, send.target))
+        slot, held = self.slots[number], self.held[number]
+        assert held[source].all() and held[target].all(), f"rank {number} adds unwritten data: {send}"
+        assert send.reduce and source != target
+        slot[target] = combine(self.op, slot[target], slot[source], a_type=self.dtype)
+        rank.sent += 1
+        self._leave(number)
         return True
 
     def _land(self, link):
@@ -284,9 +317,15 @@ class _Chunk:
         number, target, payload = self._arrived(link, *self.links[link].pop(0))
         rank = self.ranks[number]
         self.slots[number][target], self.held[number][target] = payload, True
-        rank.part += len(payload)
-        if rank.part == self.programs[number].phases[rank.phase].span * self.piece:
-            rank.received, rank.part = rank.received + 1, 0
+        phase = self.programs[number].phases[rank.phase]
+        if link[1] == phase.port:
+            rank.part += len(payload)
+            if rank.part == phase.span * self.piece:
+                rank.received, rank.part = rank.received + 1, 0
+        else:
+            rank.part_back += len(payload)
+            if rank.part_back == phase.span * self.piece:
+                rank.received_back, rank.part_back = rank.received_back + 1, 0
         self._wake("send", number)
         self._leave(number)
         return True
@@ -297,12 +336,12 @@ class _Chunk:
         rank, program = self.ranks[number], self.programs[number]
         assert rank.phase == in_phase, f"rank {number} is not at phase {in_phase}: {rank}"
         phase, sends = program.phases[in_phase], program.sends[in_phase]
-        assert phase.port == link[1]
+        assert phase.port == link[1] or (phase.both and phase.port ^ 1 == link[1])
         assert rank.received < rank.promised, f"rank {number} did not grant it: {rank}"
         assert target.stop <= len(self.slots[number])
         assert not self.filling[number][target].any(), f"rank {number} receives what it has yet to fill: {rank}"
         for send in range(rank.sent, phase.sends if not self.trust else 0):
-            if sends[send].need > rank.received:
+            if sends[send].local or sends[send].need > (rank.received_back if sends[send].back else rank.received):
                 break
             first = sends[send].source * self.piece + (rank.packets * self.packet if send == rank.sent else 0)
             last = (sends[send].source + phase.span) * self.piece

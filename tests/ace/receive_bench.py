@@ -25,7 +25,7 @@ class ReceiveBench(wiring.Component):
         pipes = config.pipes
         members = Receive(config).signature.members
         super().__init__({
-            "ports": In(stream.Signature(flit_layout(config))).array(config.ports),
+            "ports": In(stream.Signature(flit_layout(config))).array(config.ports + 1),
             "communicator_status": members["communicator_status"],
             **{name: members[name].array(pipes) for name in SEEN},
             "reads": In(SramReadSignature(config)), "fill": In(SramWriteSignature(config))})

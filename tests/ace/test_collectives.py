@@ -3,7 +3,7 @@
 
 import pytest
 
-from hw.ace.collectives import COLLECTIVES, DIRECTORY_WIDTH, RANK_ORDER, Collective, Ordered, those
+from hw.ace.collectives import COLLECTIVES, DIRECTORY_WIDTH, RANK_ORDER, Collective, OneShot, Ordered, those
 from hw.ace.programs.schedule import ORDER
 from hw.ace.words import COMMAND_FIELDS
 
@@ -57,7 +57,8 @@ def test_what_reduces_has_programs_in_rank_order():
 def test_codes_fit():
     assert max(Collective) < 1 << dict(COMMAND_FIELDS)["collective"]
     assert max(Collective) < RANK_ORDER < max(Ordered) < 1 << DIRECTORY_WIDTH
+    assert all(RANK_ORDER <= one < 1 << DIRECTORY_WIDTH and one not in set(Ordered) for one in OneShot)
 
 
 def test_every_program_has_a_turn():
-    assert sorted(ORDER) == sorted([*Collective, *Ordered]) and ORDER[-1] == C.ALL_TO_ALL
+    assert sorted(ORDER) == sorted([*Collective, *Ordered, *OneShot]) and ORDER[-1] == C.ALL_TO_ALL

@@ -89,7 +89,7 @@ def test_a_chunk_starts_no_earlier_than_assumed(phases):
             await ctx.tick()
 
     run_cell(pool, testbench)
-    # A cycle of the report; one from a send to its read; one from the end to the job, and one from the move to its read.
+    # A cycle of the report; one from a send to its read; one from the end to the job, one from the move to its read.
     behind = 1 if phases else 1 + TRANSFERS_CYCLES + 1
     earliest = 1 + found[0] + behind
     assert earliest == START_CYCLES if phases else earliest > START_CYCLES

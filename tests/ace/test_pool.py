@@ -21,7 +21,7 @@ from hw.ace.pool.pool import FsmPool
 from hw.ace.programs.program import encode
 from hw.ace.programs.schedule import plan, role_of
 from hw.ace.programs.store import Programs, ProgramWrite
-from hw.ace.words import Collective
+from hw.ace.words import Collective, OneShot
 
 CONFIG = replace(TINY, pipes=2)
 FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
@@ -156,14 +156,15 @@ class _World:
                 else:
                     _, header, beats = link.popleft()
                     fsm = header.sequence & self.fsm_mask
-                    assert fsm not in landed, "An FSM receives at two ports in the same cycle"
-                    landed.add(fsm)
-                    self._land(ctx, number, rank.landed[pipe], header, beats)
+                    assert (fsm, port % 2) not in landed, "An FSM receives at two ports in the same cycle"
+                    landed.add((fsm, port % 2))
+                    self._land(ctx, number, rank.landed[pipe], header, beats, port)
                 break
 
     def _send(self, ctx, now, number, pipe, sends, offering):
         """One cycle of one pipe."""
-        free = self.rng.getrandbits(CONFIG.ports) if self.slow else (1 << CONFIG.ports) - 1
+        ports = CONFIG.ports + 1
+        free = self.rng.getrandbits(ports) if self.slow else (1 << ports) - 1
         ctx.set(sends.free, free & sum(1 << port for port in CONFIG.pipe_ports[pipe]))
         # A packet is visible here in the cycle after its offer, as ``offering`` is.
         send = ctx.get(sends.payload) if ctx.get(sends.valid) else None
@@ -190,11 +191,11 @@ class _World:
             self._put(number, now, send.port, send.header, beats)
 
     def _put(self, number, now, port, header, beats):
-        to = (self.neighbour(number, port), port ^ 1)
+        to = (number, port) if port == CONFIG.local_port else (self.neighbour(number, port), port ^ 1)
         link = self.links.setdefault(to, deque())
         link.append((max(now + self._delay(to), link[-1][0] if link else 0), header, beats))
 
-    def _land(self, ctx, number, landed, header, beats):
+    def _land(self, ctx, number, landed, header, beats, port):
         slot = header.sequence & SLOT_MASK
         for beat, value in enumerate(beats):
             at = slot * CONFIG.chunk_beats + header.offset + beat
@@ -204,7 +205,8 @@ class _World:
                 value += here
             self.srams[number][at] = value
         ctx.set(landed.valid, 1)
-        ctx.set(landed.payload, {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1})
+        ctx.set(landed.payload, {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1,
+                                     "odd": port % 2, "local": port == CONFIG.local_port})
 
 
 def _program(collective, shape, entry, root, up):
@@ -219,6 +221,7 @@ def _program(collective, shape, entry, root, up):
 def _expected(collective, values, rank, root, ranks):
     """Shard -> value that a rank must have in the end."""
     return {
+        OneShot.ALL_REDUCE: {0: sum(values[r][0] for r in range(ranks))},
         Collective.ALL_REDUCE: {s: sum(values[r][s] for r in range(ranks)) for s in range(ranks)},
         Collective.REDUCE_SCATTER: {0: sum(values[r][rank] for r in range(ranks))},
         Collective.ALL_GATHER: {s: values[s][0] for s in range(ranks)},
@@ -279,9 +282,10 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
 
 
 @pytest.mark.parametrize("shape, slow", [
-    ((2,), True), pytest.param((3, 2), True, marks=pytest.mark.long), pytest.param((4,), False, marks=pytest.mark.soak),
+    ((2,), True), ((3,), True), pytest.param((3, 2), True, marks=pytest.mark.long),
+    pytest.param((4,), False, marks=pytest.mark.soak),
     pytest.param((2, 2), True, marks=pytest.mark.soak)], ids=str)
-@pytest.mark.parametrize("collective", [one for one in Collective if one.info.moves_data], ids=lambda c: c.name)
+@pytest.mark.parametrize("collective", [*(one for one in Collective if one.info.moves_data), *OneShot], ids=repr)
 def test_collectives(collective, shape, slow):
     rng = random.Random(f"{collective} {shape} {slow}")
     chunks = range(6)

@@ -11,7 +11,6 @@ from collections import Counter, deque
 from dataclasses import replace
 
 import cocotb
-import numpy as np
 import pytest
 
 from hw.ace.communicator_status import CommunicatorStatusSignature
@@ -20,16 +19,15 @@ from hw.ace.layouts import (
     PacketKind,
     abort_layout,
     destination_layout,
-    flit_layout,
     grant_layout,
     landed_layout,
     packet_layout,
 )
-from hw.ace.model.numerics import combine_words
 from hw.ace.numerics.formats import DType, Op
 from hw.ace.receive import LANDED_EARLY, lookup_layout, receive_latency, received_grant_layout
 from hw.ace.sram import longest_stall, write_latency
 from tests.ace.receive_bench import ReceiveBench
+from tests.ace.receive_packets import Packet, combined, flit
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ecp5
 
@@ -45,33 +43,13 @@ PACE = {"whole": 1, "quarters": 4, "ecp5": 1, "two": 1, "four": 1}
 
 
 @pytest.mark.parametrize(("config", "tests"), [
-    ("whole", ["random_packets", "stopped_in_a_packet", "latency"]), ("four", ["random_packets"]),
+    ("whole", ["random_packets", "loopback", "stopped_in_a_packet", "latency"]),
+    ("four", ["random_packets", "loopback"]),
     pytest.param("whole", ["full_rate", "slow_links"], marks=pytest.mark.long),
     *(pytest.param(name, None, marks=pytest.mark.long) for name in CONFIGS if name != "whole")])
 def test_receive(simulate, config, tests):
     assert receive_latency(CONFIGS[config]) == LATENCY[config] + LANDED_EARLY
     simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config}, testcase=tests)
-
-
-class _Packet:
-    """A DATA packet for some beats of a chunk."""
-
-    def __init__(self, rng, config, key, destination, *, beats, offset, reduce):
-        self.destination, self.reduce = destination, reduce
-        self.start = destination["slot"] * config.chunk_beats + offset
-        self.payload = [rng.getrandbits(config.data_width) for _ in range(beats)]
-        self.addresses = range(self.start, self.start + beats)
-        header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, **key, offset=offset, beats=beats - 1,
-                               reduce=reduce)
-        self.flits = [_flit(rng, config, word, header, number == 0, number == beats - 1)
-                      for number, word in enumerate(self.payload)]
-
-
-def _flit(rng, config, word, header, first, last):
-    # The header of later beats is noise.
-    if not first:
-        header = random_fields(rng, packet_layout(config), kind=rng.choice(list(PacketKind)))
-    return bits(flit_layout(config), {"data": word, "header": header, "first": first, "last": last})
 
 
 class _Bench:
@@ -83,7 +61,7 @@ class _Bench:
     def __init__(self, dut, *, stalls="none", conflicts=False):
         self.dut, self.config = dut, CONFIGS[os.environ["CONFIG"]]
         self.rng = rng = random.Random(cocotb.RANDOM_SEED)
-        self.conflicts = conflicts
+        self.conflicts, self.repeated = conflicts, False
         self.cycle = 0
         slots = rng.sample(range(self.config.slots), self.config.fsms)
         self.chunks = {}        # communicator and sequence -> FSM, slot and operation
@@ -96,7 +74,7 @@ class _Bench:
         self.closed = 1 << self.config.communicators - 1
         self.contents = {}
         self.ports = [Source(dut, f"ports__{port}", stalls=stalls, seed=cocotb.RANDOM_SEED)
-                      for port in range(self.config.ports)]
+                      for port in range(self.config.ports + 1)]
         self.coming = [deque() for _ in range(self.config.fsms)]
         self.busy = set()
         self.to_fill, self.to_read, self.responses, self.fresh = deque(), deque(), {}, deque()
@@ -147,22 +125,27 @@ class _Bench:
     def packet(self, port, **given):
         """Send a packet of an FSM that receives at this port, if its range is free now."""
         rng, config = self.rng, self.config
-        key = rng.choice([key for key, destination in self.chunks.items() if destination["fsm"] % config.ports == port])
+        key = rng.choice([key for key, destination in self.chunks.items()
+                          if destination["fsm"] % (config.ports + 1) == port])
         beats = given.get("beats") or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
         choice = {"beats": beats, "offset": rng.randint(0, config.chunk_beats - beats), "reduce": rng.randint(0, 1)}
-        packet = _Packet(rng, config, self.header(key), self.chunks[key], **choice | given)
+        packet = Packet(rng, config, self.header(key), self.chunks[key], **choice | given)
         if self.busy.isdisjoint(packet.addresses):
             self.busy.update(packet.addresses)
-            self.coming[packet.destination["fsm"]].append(packet)
-            self.ports[port].items.extend(packet.flits)
+            self.post(port, packet)
             return packet
         return None
+
+    def post(self, port, packet):
+        self.coming[packet.destination["fsm"]].append(packet)
+        self.ports[port].items.extend(packet.flits)
+        packet.port = port
 
     def beyond(self, port):
         """A packet that exceeds its slot, and is dropped."""
         beats = self.rng.randint(2, self.config.packet_beats)
         key, destination = self.rng.choice(list(self.chunks.items()))
-        packet = _Packet(self.rng, self.config, self.header(key), destination,
+        packet = Packet(self.rng, self.config, self.header(key), destination,
                          beats=beats, offset=self.config.chunk_beats - self.rng.randint(1, beats - 1), reduce=1)
         self.ports[port].items.extend(packet.flits)
         self.expected_faults += 1
@@ -182,20 +165,20 @@ class _Bench:
         header = random_fields(rng, packet_layout(self.config), kind=kind, communicator=communicator, epoch=epoch)
         beats = rng.randint(1, self.config.packet_beats) if kind == PacketKind.DATA else 1
         self.ports[port].items.extend(
-            _flit(rng, self.config, 0, header, at == 0, at == beats - 1) for at in range(beats))
+            flit(rng, self.config, 0, header, at == 0, at == beats - 1) for at in range(beats))
         self.expected_stale += 1
 
     def grant(self, port):
         header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT,
                                **self.header(self.rng.choice(list(self.chunks))))
-        self.ports[port].items.append(_flit(self.rng, self.config, 0, header, True, True))
+        self.ports[port].items.append(flit(self.rng, self.config, 0, header, True, True))
         self.grants[bits(grant_layout(self.config), {name: header[name] for name, _ in grant_layout(self.config)})] += 1
 
     def abort(self, port):
         key = self.rng.choice(list(self.chunks))
         header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.ABORT, **self.header(key))
         record = self.rng.getrandbits(abort_layout()["record"].width)
-        self.ports[port].items.append(_flit(self.rng, self.config, record, header, True, True))
+        self.ports[port].items.append(flit(self.rng, self.config, record, header, True, True))
         self.grants["abort", key[0], record] += 1
 
     # Actions in a cycle
@@ -273,18 +256,14 @@ class _Bench:
     def _land(self, landed):
         packet = self.coming[landed["fsm"]].popleft()
         assert landed["beats"] == len(packet.payload) - 1
+        assert (landed["odd"], landed["local"]) == (packet.port % 2, packet.port == self.config.local_port)
         for address, word in zip(packet.addresses, packet.payload, strict=True):
             if packet.reduce:
-                word = _combine(self.config, packet.destination["arithmetic"], self.contents[address], word)
+                word = combined(self.config, packet.destination["arithmetic"], self.contents[address], word)
             self.contents[address] = word
-            self.fresh.append((self.cycle + LANDED_EARLY, address))
+            if not self.repeated:
+                self.fresh.append((self.cycle + LANDED_EARLY, address))
         self.landed.append((self.cycle, packet))
-
-
-def _combine(config, arithmetic, a, b):
-    a, b = (np.frombuffer(word.to_bytes(config.beat_bytes, "little"), "<u4") for word in (a, b))
-    made = combine_words(arithmetic["op"], a, b, a_type=arithmetic["dtype"])
-    return int.from_bytes(made.astype("<u4").tobytes(), "little")
 
 
 @cocotb.test()
@@ -294,7 +273,7 @@ async def random_packets(dut, stalls):
     await bench.start()
     rng = bench.rng
     for _ in range(60):
-        for port in range(bench.config.ports):
+        for port in range(bench.config.ports + 1):
             for _ in range(rng.randint(0, 3)):
                 rng.choices((bench.packet, bench.grant, bench.beyond, bench.stale_packet, bench.abort),
                             (12, 3, 1, 2, 1))[0](port)
@@ -305,6 +284,32 @@ async def random_packets(dut, stalls):
     reduced, copied = (sum(len(packet.payload) for _, packet in bench.landed if packet.reduce == reduce)
                        for reduce in (1, 0))
     assert bench.written == {"reduced": reduced, "copied": copied}
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=["none", "mixed"])
+async def loopback(dut, stalls):
+    """Packets of the loopback update the same beats one after the other, among packets of other ports."""
+    bench = _Bench(dut, stalls=stalls, conflicts=stalls != "none")
+    await bench.start()
+    rng, config, local = bench.rng, bench.config, bench.config.local_port
+    bench.repeated = True
+    key = rng.choice([key for key, destination in bench.chunks.items() if destination["fsm"] % (local + 1) == local])
+    for beats in (1, 2, 3, config.packet_beats // 2, config.packet_beats):
+        bench.busy.clear()
+        range_ = {"beats": beats, "offset": rng.randint(0, config.chunk_beats - beats)}
+        start, count = bench.cycle, len(bench.landed)
+        for number in range(12):
+            bench.post(local, Packet(rng, config, bench.header(key), bench.chunks[key], reduce=number > 0, **range_))
+            if stalls != "none":
+                bench.packet(rng.randrange(config.ports))
+        await run(dut, bench.actors, until=lambda: not any(bench.coming))
+        if stalls == "none":
+            # As fast as the lanes allow, and not faster.
+            pace = max(beats * PACE[os.environ["CONFIG"]], write_latency(config) + 1)
+            cycles = [cycle for cycle, _ in bench.landed[count:]]
+            assert cycles[-1] - cycles[0] <= 11 * (pace + PACE[os.environ["CONFIG"]]) and start < cycles[0]
+    await bench.finish()
 
 
 @cocotb.test()
@@ -321,7 +326,7 @@ async def stopped_in_a_packet(dut):
         end = bench.cycle + 40
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
         for address, word in list(zip(packet.addresses, packet.payload, strict=True))[:4]:
-            bench.contents[address] = word if not reduce else _combine(
+            bench.contents[address] = word if not reduce else combined(
                 bench.config, packet.destination["arithmetic"], bench.contents[address], word)
         if reduce:
             bench.epochs = [(epoch + 1) % 16 for epoch in bench.epochs]
@@ -360,7 +365,7 @@ async def _rate(dut, bench, *, beats, reduce):
             bench.packet(port, beats=beats, reduce=reduce)
     await run(dut, bench.actors, until=lambda: bench.written.total())
     cycle, written = bench.cycle, bench.written.total()
-    await run(dut, bench.actors, until=lambda: not all(port.items for port in bench.ports))
+    await run(dut, bench.actors, until=lambda: not all(port.items for port in bench.ports[:bench.config.ports]))
     rate = (bench.written.total() - written) / (bench.cycle - cycle)
     await bench.finish()
     bench.written.clear()

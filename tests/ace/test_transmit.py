@@ -61,7 +61,7 @@ class _Bench:
         # ABORTs may precede the last packet.
         self.queue_beats = Transmit.AHEAD + self.config.packet_beats + 2 if polite else self.config.replay_beats
         self.sends = Source(dut, "sends", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._send_taken)
-        ports = range(self.config.ports)
+        ports = range(self.config.ports + 1)
         self.memories = [_Memory(stalls, self.rng) for _ in ports]
         self.packets, self.waiting = [deque() for _ in ports], deque()
         self.responses, self.to_be_sent = {}, deque()
@@ -80,7 +80,7 @@ class _Bench:
         header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, beats=beats - 1)
         slot, offset = rng.randrange(config.slots), rng.randint(0, config.chunk_beats - beats)
         self.waiting.append(random_fields(
-            rng, send_layout(config), port=rng.randrange(config.ports) if port is None else port,
+            rng, send_layout(config), port=rng.randrange(config.ports + 1) if port is None else port,
             address=slot * config.chunk_beats + offset, header=header))
 
     async def finish(self):
@@ -118,7 +118,7 @@ class _Bench:
         if self.granting and dut.read__valid.value:
             self.responses[self.cycle + self.config.sram_latency] = self.memory[int(dut.read__address.value)]
             self.to_be_sent[0][1] -= 1
-        for port in range(self.config.ports):
+        for port in range(self.config.ports + 1):
             if getattr(dut, f"ports__{port}__valid").value:
                 self._beat(port, int(getattr(dut, f"ports__{port}__payload").value))
             self.counted[port] += int(dut.counts__sent_beats.value) >> port & 1
@@ -147,7 +147,9 @@ class _Bench:
         flit = unpack(flit_layout(self.config), item)
         header = unpack(packet_layout(self.config), flit["header"])
         memory.level, memory.fresh = memory.level + 1, memory.fresh + 1
-        assert memory.level <= self.config.replay_beats and memory.fresh <= self.queue_beats
+        local = port == self.config.local_port
+        assert memory.level <= (self.config.local_beats if local else self.config.replay_beats)
+        assert local or memory.fresh <= self.queue_beats
         if self.begun[port] is None and flit["first"] and header["kind"] == PacketKind.ABORT.value:
             assert flit["last"] and int(self.dut.abort__taken.value) >> port & 1
             assert (header["communicator"], header["epoch"], flit["data"] & RECORD) == self.abort

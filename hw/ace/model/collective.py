@@ -27,7 +27,7 @@ _Combined = Callable[[Bits, Bits], Bits]
 
 def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bits], *, dtype: DType, count: int,
             op: Reduction = Reduction.SUM, root: tuple[int, ...] | None = None, widen: bool = False, both: bool = True,
-            ordered: bool = False) -> list[Bits | None]:
+            ordered: bool = False, one_shot: int = 0) -> list[Bits | None]:
     """Receive buffers, in rank order: arrays of elements as bits, None where nothing is written.
 
     Parameters
@@ -52,6 +52,8 @@ def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bit
         Half of the columns go down.
     ordered : bool
         Combine in rank order.
+    one_shot : int
+        Bytes of the longest all-reduce that is combined in the order of coordinates, in one dimension after the other.
     """
     ranks = prod(shape)
     if widen and not dtype.info.widens:
@@ -66,7 +68,8 @@ def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bit
         sources = [inputs[at_root]]
     sent = np.stack([_sized(one, info.sent(count, ranks)) for one in sources])
     if info.reduces:
-        order = _in_rank_order if ordered else partial(
+        short = collective == Collective.ALL_REDUCE and count * dtype.info.bytes <= one_shot
+        order = _in_rank_order if ordered else partial(_by_coordinates, shape=shape) if short else partial(
             _round_rings, shape=shape, at=_owners(collective, shape, count, dtype.info.bytes, root, both))
         made = _reduced(sent, order, dtype, op, widen)
     else:
@@ -139,6 +142,14 @@ def _reduced(sent: Bits, order: Callable[[Bits, _Combined], Bits], dtype: DType,
 def _in_rank_order(values: Bits, combined: _Combined) -> Bits:
     """((x[0] + x[1]) + x[2]) + ... of each column."""
     return reduce(combined, values)
+
+
+def _by_coordinates(values: Bits, combined: _Combined, *, shape: tuple[int, ...]) -> Bits:
+    """((x[0] + x[1]) + x[2]) + ... over the coordinates of the first dimension, then of these sums over the second."""
+    values = values.reshape(*shape, -1)
+    while values.ndim > 1:
+        values = _in_rank_order(values, combined)
+    return values
 
 
 def _round_rings(values: Bits, combined: _Combined, *, shape: tuple[int, ...], at: _Owners) -> Bits:

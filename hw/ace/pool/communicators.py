@@ -12,7 +12,7 @@ from hw.ace.communicator_status import CommunicatorStatusSignature
 from hw.ace.communicators import PRIORITY_WIDTH
 from hw.ace.config import AceConfig
 
-from .fsm import FsmCommunicator, state_layout
+from .fsm_ports import FsmCommunicator, state_layout
 
 __all__ = ["FsmCommunicators"]
 

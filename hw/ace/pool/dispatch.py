@@ -14,7 +14,7 @@ from hw.ace.layouts import chunk_layout
 from hw.ace.receive import DataLanded
 from hw.stream import selected
 
-from .fsm import BeatsLanded, FsmChunk, FsmsBusy, FsmStart
+from .fsm_ports import BeatsLanded, FsmChunk, FsmsBusy, FsmStart
 
 __all__ = ["FsmDispatch"]
 
@@ -31,7 +31,8 @@ class FsmDispatch(wiring.Component):
     chunks : ``In(stream.Signature(chunk_layout))``
         Stalls while the chunk's FSM is busy.
     landed : ``In(DataLanded).array(pipes)``
-        At most one of a cycle is for the same FSM: an FSM receives at one port at a time.
+        At most one of a cycle from odd ports, and one from others, is for the same FSM: it receives in one dimension at
+        a time.
     held : ``In(FsmChunk).array(fsms)``
         The chunks of the FSMs.
     busy : ``Out(FsmsBusy)``
@@ -44,7 +45,7 @@ class FsmDispatch(wiring.Component):
         super().__init__({
             "chunks": In(stream.Signature(chunk_layout(config))), "landed": In(DataLanded(config)).array(config.pipes),
             "held": In(FsmChunk(config)).array(config.fsms), "busy": Out(FsmsBusy(config)),
-            "starts": Out(FsmStart(config)).array(config.fsms), "landings": Out(BeatsLanded()).array(config.fsms),
+            "starts": Out(FsmStart(config)).array(config.fsms), "landings": Out(BeatsLanded(config)).array(config.fsms),
         })
 
     def elaborate(self, platform):
@@ -59,7 +60,16 @@ class FsmDispatch(wiring.Component):
                 start.valid.eq(self.chunks.valid & ~self.held[number].busy & (chunk.fsm == number)),
                 start.payload.eq(chunk),
             ]
-            mine = Cat(packet.valid & (packet.payload.fsm == number) for packet in self.landed)
-            m.d.comb += [landing.valid.eq(mine.any()), landing.payload.eq(selected(
-                len(landing.payload), mine, [packet.payload.beats for packet in self.landed]))]
+            mine = [packet.valid & (packet.payload.fsm == number) for packet in self.landed]
+            m.d.comb += landing.local.eq(mine[-1] & self.landed[-1].payload.local)
+            for odd, (valid, beats) in enumerate(zip(landing.valid, landing.beats, strict=True)):
+                # If there are several, the pipes with ports of this side.
+                those = range(len(mine))[odd::2] if len(mine) > 1 else [0]
+                payloads = [self.landed[at].payload for at in those]
+                m.d.comb += [
+                    valid.eq(Cat(mine[at] & ~payload.local & (payload.odd == odd)
+                                 for at, payload in zip(those, payloads, strict=True)).any()),
+                    beats.eq(payloads[0].beats if len(those) == 1 else selected(
+                        len(beats), Cat(mine[at] for at in those), [payload.beats for payload in payloads])),
+                ]
         return m

@@ -12,172 +12,35 @@ which other FSMs use.
 """
 
 from amaranth import *
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.communicators import EPOCH_WIDTH
-from hw.ace.config import SEQUENCE_WIDTH, STEP_WIDTH, AceConfig
-from hw.ace.layouts import (
-    PHASE_WIDTH,
-    PacketKind,
-    arithmetic_layout,
-    chunk_layout,
-    done_layout,
-    packet_layout,
-    signal_layout,
-)
+from hw.ace.config import MAX_RANKS, STEP_WIDTH, AceConfig
+from hw.ace.layouts import PHASE_WIDTH, PacketKind, chunk_layout, signal_layout
 from hw.ace.words import Waits
-from hw.common.event import EventSignature
 
-__all__ = [
-    "BeatsLanded", "Fsm", "FsmChunk", "FsmCommunicator", "FsmFilled", "FsmLookup", "FsmStart", "FsmsBusy", "PacketOffer",
-    "PhaseGrants", "StepKind", "StepPort", "fetched_layout", "state_layout",
-]
+from .fsm_ports import (
+    BeatsLanded,
+    FsmChunk,
+    FsmCommunicator,
+    FsmFilled,
+    FsmStart,
+    PacketOffer,
+    PhaseGrants,
+    StepKind,
+    StepPort,
+    fetched_layout,
+    state_layout,
+)
+
+__all__ = ["Fsm"]
 
 UNREAD_WIDTH = 4
 """Bits of the count of packets that are issued and not yet read from the SRAM: Transmit holds only a few."""
 
-
-class StepKind(enum.Enum, shape=2):
-    """An FSM's requests to the pool."""
-
-    PHASE = 0
-    SEND = 1
-    FINISH = 2
-    """The chunk has completed all phases."""
-
-
-def fetched_layout(config):
-    """A phase or a send of the program, in beats: ``source`` is an address in the SRAM, ``target`` one in a slot."""
-    return data.StructLayout({
-        "port": range(config.ports), "span": config.chunk_beat_bits + 1, "sends": STEP_WIDTH, "receives": STEP_WIDTH,
-        "granted": STEP_WIDTH,
-        "source": config.sram_bits, "target": config.chunk_beat_bits, "need": STEP_WIDTH, "grants": STEP_WIDTH,
-        "reduce": 1,
-    })
-
-
-def state_layout(config):
-    """State of an FSM for software."""
-    return data.StructLayout({
-        "busy": 1, "wants": 1, "granted": 1, "ready": 1, "phase": PHASE_WIDTH, "port": 3, "waits": 3,
-        "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "sent": STEP_WIDTH,
-        "received": STEP_WIDTH,
-    })
-
-
-class FsmLookup(wiring.Signature):
-    """Debug look-up: the reader drives ``fsm``, and ``state`` follows.
-
-    The pool responds to Faults in the same cycle; Faults responds to the registers two cycles later.
-    """
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({"fsm": Out(config.fsm_bits), "state": In(state_layout(config))})
-
-
-class FsmsBusy(wiring.Signature):
-    """FSMs that have a chunk, one bit each: levels, driven by the pool for Chunker."""
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({"fsms": Out(config.fsms)})
-
-
-class FsmStart(EventSignature):
-    """An FSM that is not busy starts with the chunk ``payload``."""
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__(chunk_layout(config))
-
-
-class FsmFilled(EventSignature):
-    """The fill of the chunk in the slot ``payload.slot`` has ended. Driven by Fill, of any chunk, for those that have
-    started before."""
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__(done_layout(config))
-
-
-class FsmChunk(wiring.Signature):
-    """The chunk of an FSM, and whether it has one: levels. The other members are undefined unless ``busy``."""
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({"busy": Out(1), "slot": Out(config.slot_bits), "arithmetic": Out(arithmetic_layout()),
-                          "piece_beats": Out(config.chunk_beat_bits + 1)})
-
-
-class FsmCommunicator(wiring.Signature):
-    """The communicator of the FSM's chunk: levels, registered.
-
-    Members
-    -------
-    stopped : ``Out(1)``
-        The chunk is dropped: its offer and its GRANT are withdrawn unless they were taken; packets already taken are
-        still read; nothing else happens.
-    epoch : ``Out``
-    """
-
-    def __init__(self) -> None:
-        super().__init__({"stopped": Out(1), "epoch": Out(EPOCH_WIDTH)})
-
-
-class StepPort(wiring.Signature):
-    """Access of an FSM to its program.
-
-    Members
-    -------
-    valid : ``Out(1)``, ready : ``In(1)``, kind : ``Out(StepKind)``, address : ``Out``
-        Requests the word at ``address``, or reports the end of the chunk.
-    phase_valid, send_valid : ``In(1)``, fetched : ``In(fetched_layout)``
-        The requested word, of kind PHASE or SEND, some cycles later.
-    """
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({
-            "valid": Out(1), "ready": In(1), "kind": Out(StepKind), "address": Out(config.program_bits),
-            "phase_valid": In(1), "send_valid": In(1), "fetched": In(fetched_layout(config))})
-
-
-class PhaseGrants(wiring.Signature):
-    """GRANTs for the phase of an FSM; the phase and the sequence number are those of its state.
-
-    Members
-    -------
-    entered : ``Out(1)``
-        First cycle of a phase: the GRANTs that arrived before are looked up.
-    inside : ``Out(1)``
-        In a phase: GRANTs for it are forwarded at once.
-    valid : ``In(1)``, granted : ``In``
-        Receives of this phase that the receiver has granted.
-    """
-
-    def __init__(self) -> None:
-        super().__init__({"entered": Out(1), "inside": Out(1), "valid": In(1), "granted": In(STEP_WIDTH)})
-
-
-class PacketOffer(wiring.Signature):
-    """A DATA packet that may be sent.
-
-    Members
-    -------
-    valid : ``Out(1)``, port, address, header : ``Out``
-        Held until ``taken``; ``stopped`` of the communicator withdraws it within two cycles.
-    taken : ``In(1)``
-        Only while ``valid``.
-    read : ``In(1)``
-        A packet of this FSM has been read from the SRAM.
-    """
-
-    def __init__(self, config: AceConfig) -> None:
-        super().__init__({"valid": Out(1), "port": Out(range(config.ports)), "address": Out(config.sram_bits),
-                          "header": Out(packet_layout(config)), "taken": In(1), "read": In(1)})
-
-
-class BeatsLanded(EventSignature):
-    """``payload + 1`` beats for the FSM's chunk have arrived."""
-
-    def __init__(self) -> None:
-        super().__init__(7)
+LOOPED = 32
+"""Most packets in flight through the loopback besides those that wait there: a few in Transmit, and one in each stage
+of Receive."""
 
 
 class Fsm(wiring.Component):
@@ -209,7 +72,7 @@ class Fsm(wiring.Component):
             "start": In(FsmStart(config)), "chunk": Out(FsmChunk(config)), "filled": In(FsmFilled(config)),
             "communicator": In(FsmCommunicator()),
             "steps": Out(StepPort(config)), "grants": Out(PhaseGrants()), "packets": Out(PacketOffer(config)),
-            "landed": In(BeatsLanded()), "signals": Out(stream.Signature(signal_layout(config))),
+            "landed": In(BeatsLanded(config)), "signals": Out(stream.Signature(signal_layout(config))),
             "state": Out(state_layout(config)),
         })
 
@@ -222,38 +85,51 @@ class Fsm(wiring.Component):
         address = Signal(config.program_bits)
         current = Signal(fetched_layout(config), reset_less=True)  # the phase, and the send
         sent, received = Signal(STEP_WIDTH), Signal(STEP_WIDTH)
+        received_back = Signal(range(MAX_RANKS // 2))
         unread = Signal(UNREAD_WIDTH)
+        looped = Signal(range(config.local_beats + LOOPED))     # packets in the loopback
         steps, packets, epoch, stopped = self.steps, self.packets, self.communicator.epoch, self.communicator.stopped
         m.d.comb += [self.chunk.slot.eq(chunk.slot), self.chunk.arithmetic.eq(chunk.arithmetic),
                      self.chunk.piece_beats.eq(chunk.piece_beats), steps.address.eq(address),
-                     packets.port.eq(current.port)]
+                     packets.port.eq(Mux(current.local, config.local_port, self.state.port)),
+                     self.grants.odd.eq(current.port[0])]
 
         # -- The fill; a chunk with a read error stays until its communicator is stopped.
         with m.If(self.filled.valid & (self.filled.payload.slot == chunk.slot)):
             m.d.sync += [chunk.ended.eq(1), chunk.filled.eq(~self.filled.payload.error)]
 
         # -- Received data of this phase.
-        came = Signal(config.chunk_beat_bits + 1)          # beats of the receive in progress
-        after = Signal(config.chunk_beat_bits + 2)
-        m.d.comb += after.eq(came + self.landed.payload + 1)
-        with m.If(self.landed.valid):
-            with m.If(after == current.span):
-                m.d.sync += [came.eq(0), received.eq(received + 1)]
-            with m.Else():
-                m.d.sync += came.eq(after)
+        came, came_back = (Signal(config.chunk_beat_bits + 1, name=name)    # beats of the receive in progress
+                           for name in ("came", "came_back"))
+        here, side = self.landed, current.port[0]
+        # From the other side of the dimension, except those of sends that go back.
+        for part, count, valid, beats in (
+                (came, received, Mux(side, here.valid[0], here.valid[1]), Mux(side, here.beats[0], here.beats[1])),
+                (came_back, received_back, Mux(side, here.valid[1], here.valid[0]),
+                 Mux(side, here.beats[1], here.beats[0]))):
+            after = Signal(config.chunk_beat_bits + 2, name=f"after_{part.name}")
+            m.d.comb += after.eq(part + beats + 1)
+            with m.If(valid):
+                with m.If(after == current.span):
+                    m.d.sync += [part.eq(0), count.eq(count + 1)]
+                with m.Else():
+                    m.d.sync += part.eq(after)
 
         # -- The next packet of the send, and whether it may be sent.
         offset = Signal(config.chunk_beat_bits + 1)        # beats of the send that are issued
         left = Signal(config.chunk_beat_bits + 1)
         length = Signal(range(config.packet_beats + 1))
-        granted = Signal(STEP_WIDTH)
+        granted, granted_back = Signal(STEP_WIDTH), Signal()
         sending, may, there = Signal(), Signal(), Signal()
+        arrived, part, settled = Signal(STEP_WIDTH), Signal.like(came), Signal()
         m.d.comb += [
             length.eq(Mux(left > config.packet_beats, config.packet_beats, left)),
-            may.eq(sent < granted),
+            may.eq(Mux(current.back, granted_back, sent < granted) | current.local),
+            arrived.eq(Mux(current.back, received_back, received)), part.eq(Mux(current.back, came_back, came)),
             # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
-            there.eq((received >= current.need)
-                     | ((received + 1 == current.need) & (came >= offset + config.packet_beats))),
+            there.eq(((arrived >= current.need)
+                      | ((arrived + 1 == current.need) & (part >= offset + config.packet_beats)))
+                     & (~current.local | settled)),
             packets.address.eq(current.source),
             packets.header.kind.eq(PacketKind.DATA),
             packets.header.communicator.eq(chunk.communicator), packets.header.epoch.eq(epoch),
@@ -262,9 +138,15 @@ class Fsm(wiring.Component):
             packets.header.reduce.eq(current.reduce),
         ]
         # A send without beats has no packet.
+        # In the loopback, sums may replace what was sent before.
+        with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
+            m.d.sync += settled.eq(1)
         m.d.sync += packets.valid.eq(sending & chunk.filled & may & there & (left != 0) & ~packets.taken)
         with m.If(self.grants.valid):
             m.d.sync += granted.eq(self.grants.granted)
+        with m.If(self.grants.back):
+            m.d.sync += granted_back.eq(1)
+        m.d.sync += looped.eq(looped + (packets.taken & current.local) - self.landed.local)
         m.d.sync += unread.eq(unread + packets.taken - packets.read)
         with m.If(packets.taken):
             m.d.sync += [current.source.eq(current.source + length), current.target.eq(current.target + length),
@@ -272,23 +154,23 @@ class Fsm(wiring.Component):
 
         # -- Grants to the upstream neighbour.
         safe = Signal(STEP_WIDTH)
-        more = Signal()                                    # than was reported to it
+        more, more_back = Signal(), Signal()               # than was reported to it; to the other neighbour
         header = self.signals.payload.header
         m.d.comb += [
-            self.signals.valid.eq(more & (chunk.filled | chunk.early)),
-            self.signals.payload.port.eq(current.port ^ 1),
+            self.signals.valid.eq((more | more_back) & (chunk.filled | chunk.early)),
+            self.signals.payload.port.eq(current.port ^ more),
             header.kind.eq(PacketKind.GRANT),
             header.communicator.eq(chunk.communicator), header.epoch.eq(epoch),
             header.sequence.eq(chunk.sequence), header.phase.eq(phase), header.granted.eq(safe),
         ]
         with m.If(self.signals.ready):
-            m.d.sync += more.eq(0)
+            m.d.sync += [more.eq(0), more_back.eq(more_back & more)]
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(self.start.valid):
                     m.d.sync += [chunk.eq(self.start.payload), address.eq(self.start.payload.program),
-                                 phases_left.eq(self.start.payload.phases), phase.eq(0)]
+                                 phases_left.eq(self.start.payload.phases), phase.eq(0), looped.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
                 with m.If(stopped):
@@ -310,6 +192,8 @@ class Fsm(wiring.Component):
                     m.d.sync += [
                         current.eq(steps.fetched), safe.eq(steps.fetched.granted),
                         more.eq(steps.fetched.granted != 0), granted.eq(0), sent.eq(0), received.eq(0), came.eq(0),
+                        more_back.eq(steps.fetched.both), granted_back.eq(0), received_back.eq(0), came_back.eq(0),
+                        settled.eq(0), current.back.eq(0), current.local.eq(0),
                     ]
                     m.next = "ENTER"
             with m.State("ENTER"):
@@ -331,6 +215,7 @@ class Fsm(wiring.Component):
                         current.source.eq(steps.fetched.source), current.target.eq(steps.fetched.target),
                         current.need.eq(steps.fetched.need), current.grants.eq(steps.fetched.grants),
                         current.reduce.eq(steps.fetched.reduce), offset.eq(0), left.eq(current.span),
+                        current.back.eq(steps.fetched.back), current.local.eq(steps.fetched.local),
                     ]
                     m.next = "SENDING"
             with m.State("SENDING"):
@@ -358,12 +243,12 @@ class Fsm(wiring.Component):
             with m.State("ENDING"):
                 with m.If(stopped):
                     m.next = "LEAVING"
-                with m.Elif((received == current.receives) & (unread == 0) & ~more):
+                with m.Elif((received == current.receives) & (unread == 0) & ~more & ~more_back & (looped == 0)):
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
                     m.next = "NEXT"
             with m.State("LEAVING"):
-                m.d.sync += more.eq(0)
-                with m.If((unread == 0) & ~packets.valid & ~more & chunk.ended):
+                m.d.sync += [more.eq(0), more_back.eq(0)]
+                with m.If((unread == 0) & ~packets.valid & ~more & ~more_back & chunk.ended):
                     m.next = "FINISH"
             with m.State("FINISH"):
                 m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.FINISH)]
@@ -379,13 +264,15 @@ class Fsm(wiring.Component):
         stepping = Cat(fsm.ongoing(name) for name in ("PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "FINISH")).any()
         m.d.comb += waits.eq(Mux(~chunk.filled & ~stepping, Waits.MEMORY, Mux(
             sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
-                stepping, Waits.PROGRAM, Mux(more, Waits.PORT, Mux(unread != 0, Waits.SRAM, Mux(
-                    fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING)))))))
+                stepping, Waits.PROGRAM, Mux(more | more_back, Waits.PORT, Mux(
+                    (unread != 0) | (looped != 0), Waits.SRAM, Mux(
+                        fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING)))))))
         m.d.sync += shown.eq(waits)
         m.d.comb += [
             state.waits.eq(Mux(self.chunk.busy, shown, Waits.NOTHING)),
-            state.busy.eq(self.chunk.busy), state.wants.eq(sending & chunk.filled), state.granted.eq(may), state.ready.eq(there),
-            state.phase.eq(phase), state.port.eq(current.port), state.communicator.eq(chunk.communicator),
-            state.sequence.eq(chunk.sequence), state.sent.eq(sent), state.received.eq(received),
+            state.busy.eq(self.chunk.busy), state.wants.eq(sending & chunk.filled), state.granted.eq(may),
+            state.ready.eq(there), state.phase.eq(phase), state.port.eq(current.port ^ current.back),
+            state.communicator.eq(chunk.communicator), state.sequence.eq(chunk.sequence), state.sent.eq(sent),
+            state.received.eq(received),
         ]
         return m

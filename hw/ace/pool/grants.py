@@ -15,7 +15,7 @@ from hw.ace.pipe_merge import GrantReceived
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
-from .fsm import PhaseGrants, state_layout
+from .fsm_ports import PhaseGrants, state_layout
 from .steps import PhaseEntered
 
 __all__ = ["GrantStore"]
@@ -23,6 +23,8 @@ __all__ = ["GrantStore"]
 
 class GrantStore(wiring.Component):
     """A GRANT for a phase that its FSM has not entered is stored until the FSM enters it; others are forwarded at once.
+
+    In a phase with sends at both ports of a dimension, both neighbours grant receives.
 
     There is a row for each port of an FSM. Before the neighbour at that port grants the same FSM receives of another
     phase or chunk, it has received all sends of the earlier phase, so no row is needed twice at a time. A row for each
@@ -57,7 +59,7 @@ class GrantStore(wiring.Component):
         config, grant, port_bits = self.config, self.grant.payload.grant, self.config.port_bits
         row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
         m.submodules.table = table = Table(
-            row_layout, depth=config.fsms << port_bits, reads=1, init=SweepSignature(config))
+            row_layout, depth=config.fsms << port_bits, reads=2, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), table.init)
         came, valid = Signal(grant_layout(config), reset_less=True), Signal()
         number, port = Signal(config.fsm_bits, reset_less=True), Signal(port_bits, reset_less=True)
@@ -72,23 +74,29 @@ class GrantStore(wiring.Component):
             *(table.write.data[name].eq(came[name]) for name, _ in row_layout),
         ]
         phases, sequences = (Array(state[name] for state in self.states) for name in ("phase", "sequence"))
-        row, fsm = table.read[0].data, self.entered.fsm
-        found = Signal(range(len(kept)))
-        m.d.comb += [found.eq(Cat(self.entered.port, fsm)), table.read[0].addr.eq(found)]
-        # At most one FSM enters a phase in a cycle.
-        known, arrives, clears = Signal(), Signal(len(kept)), Signal(len(kept))
-        m.d.comb += [
-            known.eq(kept.bit_select(found, 1) & (row.sequence == sequences[fsm]) & (row.phase == phases[fsm])),
-            arrives.eq(Mux(table.write.en, 1 << entry, 0)),
-            clears.eq(Mux(known & Cat(phase.entered for phase in self.phases).any(), 1 << found, 0)),
-        ]
-        m.d.sync += kept.eq((kept | arrives) & ~clears)
+        fsm, enters = self.entered.fsm, Signal()
+        arrives, known, clears = Signal(len(kept)), Signal(2), [Signal(len(kept), name=f"clears_{back}")
+                                                                for back in range(2)]
+        m.d.comb += [arrives.eq(Mux(table.write.en, 1 << entry, 0)),
+                     enters.eq(Cat(phase.entered for phase in self.phases).any())]
+        # At most one FSM enters a phase in a cycle. GRANTs of both neighbours may have arrived.
+        for back, read in enumerate(table.read):
+            row, found = read.data, Signal(range(len(kept)), name=f"found_{back}")
+            m.d.comb += [
+                found.eq(Cat(self.entered.port ^ back, fsm)), read.addr.eq(found),
+                known[back].eq(kept.bit_select(found, 1) & (row.sequence == sequences[fsm])
+                               & (row.phase == phases[fsm])),
+                clears[back].eq(Mux(known[back] & enters, 1 << found, 0)),
+            ]
+        m.d.sync += kept.eq((kept | arrives) & ~(clears[0] | clears[1]))
         for index, (phase, state) in enumerate(zip(self.phases, self.states, strict=True)):
+            back = port[0] ^ phase.odd
             m.d.comb += [
                 granted_now[index].eq(valid & phase.inside & (number == index) & (came.phase == state.phase)
                                       & (came.sequence == state.sequence)),
-                phase.valid.eq(granted_now[index] | phase.entered & known),
-                phase.granted.eq(Mux(granted_now[index], came.granted, row.granted)),
+                phase.valid.eq(granted_now[index] & ~back | phase.entered & known[0]),
+                phase.granted.eq(Mux(granted_now[index], came.granted, table.read[0].data.granted)),
+                phase.back.eq(granted_now[index] & back | phase.entered & known[1]),
             ]
             share = self.restart.share
             with m.If(self.restart.valid & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):

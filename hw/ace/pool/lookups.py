@@ -13,7 +13,7 @@ from hw.ace.communicators import ShareRead, own
 from hw.ace.config import AceConfig
 from hw.ace.receive import ChunkLookup
 
-from .fsm import FsmChunk, FsmLookup, state_layout
+from .fsm_ports import FsmChunk, FsmLookup, state_layout
 
 __all__ = ["FsmLookups"]
 

@@ -35,7 +35,8 @@ from hw.common.wiring import Wiring
 
 from .communicators import FsmCommunicators
 from .dispatch import FsmDispatch
-from .fsm import Fsm, FsmFilled, FsmLookup, FsmsBusy
+from .fsm import Fsm
+from .fsm_ports import FsmFilled, FsmLookup, FsmsBusy
 from .grants import GrantStore
 from .lookups import FsmLookups
 from .sends import PoolCounts, SendArbiter

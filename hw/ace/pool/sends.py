@@ -18,7 +18,7 @@ from hw.ace.transmit import SendPort
 from hw.ace.watchdog import PortTurns
 from hw.stream import selected
 
-from .fsm import FsmStart, PacketOffer, state_layout
+from .fsm_ports import FsmStart, PacketOffer, state_layout
 
 __all__ = ["PoolCounts", "SendArbiter"]
 
@@ -73,7 +73,7 @@ class SendArbiter(wiring.Component):
             sent |= leaves
         for number, offer in enumerate(offers):
             m.d.comb += [offer.taken.eq(taken[number]),
-                         offer.read.eq(Cat(o.read & (o.fsm == number) for o in self.o).any())]
+                         offer.read.eq(sum(o.read & (o.fsm == number) for o in self.o))]
         m.d.comb += [
             self.counts.starved_cycles.eq(
                 Cat(state.wants for state in self.states).any() & ~Cat(offer.valid for offer in offers).any()),

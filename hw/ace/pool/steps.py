@@ -14,7 +14,7 @@ from hw.ace.layouts import PhaseLayout, SendLayout
 from hw.ace.programs.store import ProgramRead
 from hw.stream import RoundRobin, selected
 
-from .fsm import FsmChunk, StepKind, StepPort, fetched_layout
+from .fsm_ports import FsmChunk, StepKind, StepPort, fetched_layout
 
 __all__ = ["PhaseEntered", "ProgramSteps"]
 
@@ -88,10 +88,11 @@ class ProgramSteps(wiring.Component):
             second.eq(first), third.eq(second),
             word.eq(self.program.word),
             fetched.port.eq(phase.port), fetched.sends.eq(phase.sends), fetched.receives.eq(phase.receives),
-            fetched.granted.eq(phase.granted), fetched.span.eq(phase.span * second.piece),
+            fetched.granted.eq(phase.granted), fetched.both.eq(phase.both), fetched.span.eq(phase.span * second.piece),
             fetched.source.eq((second.slot << config.chunk_beat_bits) + send.source * second.piece),
             fetched.target.eq(send.target * second.piece),
             fetched.need.eq(send.need), fetched.grants.eq(send.grants), fetched.reduce.eq(send.reduce),
+            fetched.back.eq(send.back), fetched.local.eq(send.local),
             self.entered.fsm.eq(third.fsm), self.entered.port.eq(fetched.port),
         ]
         for number, request in enumerate(self.requests):

@@ -21,6 +21,7 @@ class Phase:
     sends: tuple[SendWord, ...] = ()
     receives: int = 0
     granted: int = 0
+    both: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,8 @@ def encode(program: Program, config: AceConfig) -> list[int]:
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
                    program.src_whole, program.dst_whole, piece, program.early), *program.fills, *program.drains]
     for phase in program.phases:
-        words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted), *phase.sends]
+        words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted, phase.both),
+                  *phase.sends]
     try:
         return [word.pack() for word in words]
     except ValueError as error:

@@ -14,11 +14,11 @@ from itertools import groupby, product
 from math import prod
 from typing import NamedTuple
 
-from hw.ace.collectives import Collective, Ordered, those
+from hw.ace.collectives import Collective, Numbered, OneShot, Ordered, those
 from hw.ace.config import DIMENSIONS, MAX_RANKS, AceConfig
 from hw.ace.words import RoleWord, SendWord, TransferWord
 
-from . import rank_order
+from . import one_shot, rank_order
 from .program import Phase, Program, encode
 from .ring import Ring, position_of
 
@@ -26,7 +26,7 @@ __all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
 
 C = Collective
 
-ORDER = (*those(lambda info: not info.pairwise), *Ordered, *those(lambda info: info.pairwise))
+ORDER = (*those(lambda info: not info.pairwise), *OneShot, *Ordered, *those(lambda info: info.pairwise))
 """The order of programs in the programs' memory: the longest last."""
 
 
@@ -49,18 +49,18 @@ class Assembly:
     words : tuple of int
         Words to write from there on.
     directory : dict
-        Collective or Ordered -> :class:`Entry`.
+        Collective, Ordered or OneShot -> :class:`Entry`.
     left_out : dict
-        Collective or Ordered -> why there is no program for it, as a sentence.
+        Collective, Ordered or OneShot -> why there is no program for it, as a sentence.
     """
 
     base: int
     words: tuple[int, ...]
-    directory: dict[Collective | Ordered, Entry]
-    left_out: dict[Collective | Ordered, str]
+    directory: dict[Numbered, Entry]
+    left_out: dict[Numbered, str]
 
 
-def role_of(collective: Collective | Ordered, coordinate: int, root: int, size: int, *, up: bool) -> int:
+def role_of(collective: Numbered, coordinate: int, root: int, size: int, *, up: bool) -> int:
     """Role in one dimension of a rank at ``coordinate``: see :data:`~.words.ROLE_FIELDS`."""
     if isinstance(collective, Ordered):
         return rank_order.role_of(coordinate, root)
@@ -69,14 +69,14 @@ def role_of(collective: Collective | Ordered, coordinate: int, root: int, size: 
     return 0 if distance == 0 else 2 if distance == size - 1 else 1
 
 
-def plan(collective: Collective | Ordered, shape: tuple[int, ...], dimensions: tuple[int, ...],
+def plan(collective: Numbered, shape: tuple[int, ...], dimensions: tuple[int, ...],
          coordinates: tuple[int, ...], *, up: bool = True, role: tuple[int, ...] | None = None,
          max_ranks: int = MAX_RANKS) -> Program:
     """Program of one rank for the chunks of one direction.
 
     Parameters
     ----------
-    collective : Collective or Ordered
+    collective : Collective, Ordered or OneShot
         The collective.
     shape : tuple of int
         Ranks along each dimension of the communicator, 1 to 3 of them.
@@ -97,11 +97,13 @@ def plan(collective: Collective | Ordered, shape: tuple[int, ...], dimensions: t
     if isinstance(collective, Ordered):
         return rank_order.plan(collective, shape, dimensions, coordinates, role)
     rings = [Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
+    if isinstance(collective, OneShot):
+        return one_shot.plan(rings)
     return _PLANS[collective](shape, coordinates, rings, role)
 
 
 def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...], *,
-             both: bool = True, base: int = 0, collectives: Iterable[Collective | Ordered] = ORDER) -> Assembly:
+             both: bool = True, base: int = 0, collectives: Iterable[Numbered] = ORDER) -> Assembly:
     """Words and directory of a rank's programs, as :class:`Assembly`. Equal programs are stored once.
 
     A collective whose slot or words do not fit is left out; those named first have precedence.
@@ -115,10 +117,10 @@ def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, .
     """
     _check(shape, dimensions, coordinates)
     store = _Store(base, config.program_words)
-    directory: dict[Collective | Ordered, Entry] = {}
-    left_out: dict[Collective | Ordered, str] = {}
+    directory: dict[Numbered, Entry] = {}
+    left_out: dict[Numbered, str] = {}
     for collective in collectives:
-        both_directions = both and collective.info.both_directions and not isinstance(collective, Ordered)
+        both_directions = both and isinstance(collective, Collective) and collective.info.both_directions
         directions = (True, False) if both_directions else (True,)
         try:
             directory[collective], store = _assemble_one(store, config, collective, directions, shape, dimensions,
@@ -148,7 +150,7 @@ class _Store:
         return address, replace(self, words=self.words + words, known=(*self.known, (words, address)))
 
 
-def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ordered, directions: tuple[bool, ...],
+def _assemble_one(store: _Store, config: AceConfig, collective: Numbered, directions: tuple[bool, ...],
                   shape: tuple[int, ...], dimensions: tuple[int, ...],
                   coordinates: tuple[int, ...]) -> tuple[Entry, _Store]:
     """A collective's directory entry, and the store with its programs."""
@@ -174,7 +176,7 @@ def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ord
     return Entry(addresses[0], addresses[-1], len(directions) == 2), store
 
 
-def _roles(collective: Collective | Ordered, coordinate: int, size: int) -> set[int]:
+def _roles(collective: Numbered, coordinate: int, size: int) -> set[int]:
     """Roles that a rank can have in a dimension of ``size`` ranks."""
     return {role_of(collective, coordinate, root, size, up=True) for root in range(size)}
 

@@ -79,7 +79,7 @@ class Bench(Ports):
         for side in ("plus", "minus"):
             address = collective.fields[side]
             self.words.setdefault(address, HeaderWord(
-                self.rng.randrange(5), self.rng.randrange(256), self.rng.randrange(256), *self._noise(1, 8, 1, 1, 11, 1)))
+                self.rng.randrange(5), *self._noise(8, 8, 1, 8, 1, 1, 11, 1)))
         communicator.rows[communicator.to] = collective
         communicator.to ^= 1
         return True

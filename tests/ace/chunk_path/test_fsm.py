@@ -1,346 +1,48 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """One FSM alone: random programs, with every neighbour of it stalled, and in any order."""
 
 import random
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from hw.ace.config import TINY
-from hw.ace.layouts import PacketKind
-from hw.ace.pool.fsm import Fsm, StepKind
 from hw.ace.words import Waits
-from tests.harness.cell import run_cell
-
-CONFIG = replace(TINY, packet_bytes=64, chunk_bytes=1024, message_bytes=64)
-PACKET = CONFIG.packet_beats
-SPANS = (1, PACKET - 1, PACKET, PACKET + 1, 2 * PACKET, 3 * PACKET - 3)
-UNREAD = 8
-"""Packets that Transmit holds at most."""
-SILENCE = 100
-"""Cycles for which a port is stalled."""
-PROMPT = 3
-"""Cycles in which a packet that may leave is offered."""
-LIMIT = 4000
-
-
-@dataclass(frozen=True)
-class Send:
-    source: int
-    target: int
-    need: int
-    grants: int
-    reduce: int
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase of a program, in beats. ``granted`` and the sends together grant the receives to the neighbour."""
-
-    port: int
-    span: int
-    granted: int
-    sends: tuple[Send, ...]
-    receives: int
-
-
-def _phase(rng, *, sends=None, span=None):
-    sends, made = rng.randrange(4) if sends is None else sends, []
-    granted = safe = rng.randrange(3)
-    for _ in range(sends):
-        grants = rng.choice((0, 0, 1, 2))
-        made.append(Send(rng.randrange(CONFIG.sram_beats // 2), rng.randrange(CONFIG.chunk_beats // 2),
-                         rng.randint(0, safe), grants, rng.randrange(2)))
-        safe += grants
-    return Phase(rng.randrange(CONFIG.ports), rng.choice(SPANS) if span is None else span, granted, tuple(made), safe)
-
-
-class Bench:
-    """The pool, Transmit, Receive and both neighbours, for one chunk at a time."""
-
-    def __init__(self, ctx, dut, rng):
-        self.ctx, self.dut, self.rng = ctx, dut, rng
-        self.seen = {"cut through": 0, "taken and read": 0, "granted on entry": 0, "settled late": 0}
-
-    async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None, fill=None, early=False,
-                  unread=False):
-        """Take a chunk through its program; returns the cycles.
-
-        ``mood``: how likely a neighbour acts in a cycle, ``reads``: how likely Transmit reads. ``stop``: the cycle in
-        which the communicator is stopped. ``silent``: a port that is stalled for ``SILENCE`` cycles; then the FSM
-        reports that it ``waits`` for it. ``fill``: the cycle in which the fill ends, without one before the start;
-        ``unread``: with an error. ``early``: GRANTs need not wait for it.
-        """
-        ctx, dut, rng = self.ctx, self.dut, self.rng
-        self.phases, self.mood, self.reads, self.epoch = phases, mood, reads, rng.randrange(16)
-        self.chunk = {
-            "communicator": rng.randrange(CONFIG.communicators), "sequence": rng.getrandbits(16),
-            "fsm": rng.randrange(CONFIG.fsms), "slot": rng.randrange(CONFIG.slots),
-            "arithmetic": {"dtype": rng.randrange(16), "op": rng.randrange(8)}, "piece_beats": rng.randint(1, PACKET),
-            "program": rng.randrange(CONFIG.program_words - 100), "phases": len(phases), "early": early,
-            "ended": fill is None, "filled": fill is None}
-        self.ended, self.filled, self.early = fill is None, fill is None, early
-        self.address, self.number, self.finished = self.chunk["program"], -1, False
-        self.expected = deque([StepKind.PHASE] if phases else [StepKind.FINISH])
-        self.fetching, self.before, self.may_for, self.steps_after_stop = None, False, 0, 0
-        self.offers_after_stop = 0
-        self._enter(None)
-        assert not ctx.get(dut.chunk.busy)
-        ctx.set(dut.communicator.epoch, self.epoch)
-        ctx.set(dut.start.payload, self.chunk)
-        ctx.set(dut.start.valid, 1)
-        await ctx.tick()
-        ctx.set(dut.start.valid, 0)
-        ctx.set(dut.start.payload, {})
-        for cycle in range(LIMIT):
-            if self.finished:
-                break
-            self.stopped_for = 0 if stop is None or cycle < stop else cycle - stop + 1
-            ctx.set(dut.communicator.stopped, self.stopped_for > 0)
-            self.silent = silent if cycle < SILENCE else None
-            # Other chunks, too, are filled all the time.
-            other = rng.choice([slot for slot in range(CONFIG.slots) if slot != self.chunk["slot"]])
-            ctx.set(dut.filled.valid, cycle == fill or rng.random() < 0.5)
-            ctx.set(dut.filled.payload, {"slot": self.chunk["slot"] if cycle == fill else other,
-                                         "error": unread if cycle == fill else rng.randrange(2)})
-            if silent and cycle == SILENCE - 1:
-                assert ctx.get(dut.state.waits) == waits
-            self._cycle()
-            await ctx.tick()
-            self.ended, self.filled = self.ended or cycle == fill, self.filled or (cycle == fill and not unread)
-        assert self.finished, f"Not done: phase {self.number} of {phases}, sent {self.sent}, landed {self.landed}"
-        for signal in (dut.communicator.stopped, dut.steps.ready, dut.packets.taken, dut.packets.read, dut.landed.valid,
-                       dut.signals.ready, dut.grants.valid, dut.filled.valid):
-            ctx.set(signal, 0)
-        assert not ctx.get(dut.chunk.busy)
-        return cycle
-
-    def _enter(self, phase):
-        self.phase, self.send, self.sent, self.offset = phase, None, 0, 0
-        self.landed, self.allowed, self.signalled, self.entering = 0, 0, 0, False
-        self.unread = deque()                   # packets that were taken and not read: the number of their send
-
-    @property
-    def safe(self):
-        """Receives that are safe: granted at first, and by each send whose packets have all been read."""
-        return self.phase.granted + sum(
-            send.grants for number, send in enumerate(self.phase.sends[:self.sent]) if number not in self.unread)
-
-    @property
-    def complete(self):
-        phase = self.phase
-        return phase is None or (
-            self.sent == len(phase.sends) and not self.unread and self.landed == phase.receives * phase.span
-            and self.signalled == self.safe)
-
-    def _acts(self, port):
-        """Whether the neighbour at a port acts in this cycle."""
-        return port != self.silent and self.rng.random() < (self.reads if port == "read" else self.mood)
-
-    def _cycle(self):
-        ctx, dut = self.ctx, self.dut
-        assert ctx.get(dut.chunk.busy)
-        assert (ctx.get(dut.chunk.slot), ctx.get(dut.chunk.piece_beats)) == (
-            self.chunk["slot"], self.chunk["piece_beats"])
-        arithmetic = ctx.get(dut.chunk.arithmetic)
-        assert {"dtype": arithmetic.dtype, "op": arithmetic.op} == self.chunk["arithmetic"]
-        self._state()
-        inside, entered = ctx.get(dut.grants.inside), ctx.get(dut.grants.entered)
-        assert entered == self.entering, "A phase is entered in the cycle after its word"
-        self.entering = False
-        assert inside or self.complete or self.stopped_for, "An FSM is outside of a phase that is not complete"
-        self._program(inside)
-        self._signal()
-        self._transmit()
-        self._receive(inside, entered)
-
-    def _state(self):
-        """Check the state that software can read."""
-        state = self.ctx.get(self.dut.state)
-        assert (state.busy, state.communicator, state.sequence) == (
-            1, self.chunk["communicator"], self.chunk["sequence"])
-        if self.phase is not None and not self.entering and state.phase == self.number:
-            assert state.port == self.phase.port and (self.stopped_for or state.sent == self.sent)
-            assert not self.phase.span or state.received == self.landed // self.phase.span
-
-    def _program(self, inside):
-        """Serve words of the program, with garbage in the fields that the other kind has."""
-        ctx, dut, rng = self.ctx, self.dut, self.rng
-        for name in ("ready", "phase_valid", "send_valid"):
-            ctx.set(getattr(dut.steps, name), 0)
-        if self.fetching is not None and self._acts("fetched"):
-            kind, self.fetching = self.fetching, None
-            garbage = {name: rng.getrandbits(3) for name in ("source", "target", "need", "grants", "reduce")}
-            if kind is StepKind.PHASE:
-                self.number += 1
-                self._enter(phase := self.phases[self.number])
-                self.entering = True
-                ctx.set(dut.steps.fetched, {
-                    **garbage, "port": phase.port, "span": phase.span, "sends": len(phase.sends),
-                    "receives": phase.receives, "granted": phase.granted})
-                ctx.set(dut.steps.phase_valid, 1)
-                self.expected.extend([StepKind.SEND] * len(phase.sends))
-                self.expected.append(StepKind.PHASE if self.number + 1 < len(self.phases) else StepKind.FINISH)
-            else:
-                self.send, self.offset = self.phase.sends[self.sent], 0
-                ctx.set(dut.steps.fetched, {
-                    "port": rng.randrange(CONFIG.ports), "span": rng.getrandbits(5), "sends": 1, "receives": 1,
-                    "granted": 5, **vars(self.send)})
-                ctx.set(dut.steps.send_valid, 1)
-        elif ctx.get(dut.steps.valid):
-            assert self.fetching is None, "A word is requested before the previous one has arrived"
-            kind = StepKind(ctx.get(dut.steps.kind))
-            assert inside == (kind is StepKind.SEND)
-            assert self.ended or kind is not StepKind.FINISH, "A chunk is let go that is still being filled"
-            if self.stopped_for and kind is StepKind.FINISH:
-                assert not self.unread, "A chunk is let go whose packets have not been read"
-                assert not ctx.get(dut.packets.valid) and not ctx.get(dut.signals.valid)
-            else:
-                assert kind is self.expected[0], f"{kind} instead of {self.expected[0]}"
-                assert kind is StepKind.FINISH or ctx.get(dut.steps.address) == self.address
-                assert self.send is None, "The next word is requested before a send is done"
-                assert kind is StepKind.SEND or self.complete, "A phase ends before its work is done"
-            if self._acts("step"):
-                ctx.set(dut.steps.ready, 1)
-                self.expected.popleft()
-                self.address += 1
-                self.finished = kind is StepKind.FINISH
-                self.fetching = None if self.finished else kind
-                self.steps_after_stop += not self.finished and self.stopped_for > 0
-                assert self.steps_after_stop <= 2, "A chunk that is stopped continues its program"
-
-    def _transmit(self):
-        """Take packets that are offered, and read them later, in order."""
-        ctx, dut = self.ctx, self.dut
-        offer, taken, read = ctx.get(dut.packets.valid), False, bool(self.unread) and self._acts("read")
-        if self.send is not None and self.phase.span:
-            length = min(PACKET, self.phase.span - self.offset)
-            enough = (self.send.need - 1) * self.phase.span + self.offset + length
-            may = self.filled and self.allowed > self.sent and (not self.send.need or self.landed >= enough)
-        else:
-            may = False
-        self.may_for = self.may_for + 1 if may and not self.stopped_for else 0
-        if offer:
-            assert may, f"A packet of send {self.sent} is offered that may not leave"
-            self.offers_after_stop += self.stopped_for > 1
-            assert self.offers_after_stop <= 1, "A packet is offered of a chunk that is let go"
-            header, phase = ctx.get(dut.packets.header), self.phase
-            assert (ctx.get(dut.packets.port), ctx.get(dut.packets.address)) == (
-                phase.port, self.send.source + self.offset)
-            assert (header.kind, header.offset, header.beats) == (
-                PacketKind.DATA, self.send.target + self.offset, length - 1)
-            assert (header.reduce, header.phase) == (self.send.reduce, self.number)
-            self._name(header)
-            self.seen["cut through"] += self.send.need > 0 and self.landed < self.send.need * phase.span
-            taken = len(self.unread) < UNREAD and self._acts("offer")
-        else:
-            assert self.may_for <= PROMPT, f"A packet of send {self.sent} may leave and is not offered"
-        if self.before and not self.stopped_for:
-            assert offer, "A packet is withdrawn"
-        if read:
-            self.unread.popleft()
-        if taken:
-            self.seen["taken and read"] += read
-            self.unread.append(self.sent)
-            self.offset += length
-            self.may_for = 0
-            if self.offset == self.phase.span:
-                self.seen["settled late"] += len(self.unread) > 2 and self.send.grants > 0
-                self.send, self.sent = None, self.sent + 1
-        self.before = offer and not taken
-        ctx.set(dut.packets.taken, taken)
-        ctx.set(dut.packets.read, read)
-
-    def _name(self, header):
-        assert (header.communicator, header.sequence, header.epoch) == (
-            self.chunk["communicator"], self.chunk["sequence"], self.epoch)
-
-    def _signal(self):
-        """The neighbour upstream is granted receives when they are safe."""
-        ctx, dut = self.ctx, self.dut
-        ctx.set(dut.signals.ready, 0)
-        if not ctx.get(dut.signals.valid):
-            return
-        payload = ctx.get(dut.signals.payload)
-        header = payload.header
-        assert (header.kind, header.phase, payload.port) == (PacketKind.GRANT, self.number, self.phase.port ^ 1)
-        self._name(header)
-        assert self.filled or self.early, "Receives are granted before the fill"
-        assert self.signalled < header.granted <= self.safe, "Receives are granted that are not safe"
-        if self._acts("signal"):
-            self.signalled = header.granted
-            ctx.set(dut.signals.ready, 1)
-
-    def _receive(self, inside, entered):
-        """GRANTs of the neighbour downstream, and packets of the one upstream: only those that were granted, and none
-        once the communicator is stopped."""
-        ctx, dut, rng = self.ctx, self.dut, self.rng
-        ctx.set(dut.grants.valid, 0)
-        ctx.set(dut.landed.valid, 0)
-        if not inside or self.stopped_for:
-            return
-        phase = self.phase
-        if self.allowed < len(phase.sends) and self._acts("granted"):
-            self.seen["granted on entry"] += entered
-            self.allowed = rng.randint(self.allowed + 1, len(phase.sends))
-            ctx.set(dut.grants.valid, 1)
-            ctx.set(dut.grants.granted, self.allowed)
-        if self.landed < min(self.signalled, phase.receives) * phase.span and self._acts("landed"):
-            beats = min(PACKET, phase.span - self.landed % phase.span)
-            self.landed += beats
-            ctx.set(dut.landed.valid, 1)
-            ctx.set(dut.landed.payload, beats - 1)
-
-
-def _alone(*runs):
-    """Chunks, one after the other; each is ``(phases, options of Bench.run)``. Returns what was seen, and cycles."""
-    dut, cycles, seen = Fsm(CONFIG), [], {}
-
-    async def live(ctx):
-        bench = Bench(ctx, dut, random.Random(f"fsm {len(runs)}"))
-        for phases, options in runs:
-            cycles.append(await bench.run(phases, **options))
-        seen.update(bench.seen)
-
-    run_cell(dut, live)
-    return seen, cycles
+from tests.ace.chunk_path.fsm_bench import CONFIG, PACKET, SILENCE, SPANS, Phase, Send, alone, phase_of
 
 
 def test_random(seed):
     """Phases of all kinds, at the pace of a free and of a busy neighbourhood."""
     rng = random.Random(f"{seed} fsm")
-    seen, _ = _alone(*(([_phase(rng) for _ in range(rng.randrange(1, 5))], {"mood": mood, "reads": reads})
+    seen, _ = alone(*(([phase_of(rng) for _ in range(rng.randrange(1, 5))], {"mood": mood, "reads": reads})
                        for _ in range(80) for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
-    assert all(seen.values()), seen
+    assert all(count for name, count in seen.items() if name != "sums wait"), seen
 
 
 def test_filled_later(seed):
     """A chunk whose fill ends in any cycle from its start on, whose GRANTs wait for that or not."""
     rng = random.Random(f"{seed} filled")
-    _alone(*(([_phase(rng, sends=2), _phase(rng)][:rng.randrange(3)], {
+    alone(*(([phase_of(rng, sends=2), phase_of(rng)][:rng.randrange(3)], {
         "fill": fill, "early": early, "mood": rng.choice((1.0, 0.3))}) for fill in range(40) for early in (0, 1)))
 
 
 def test_early_grants():
     """With ``early``, GRANTs leave before the fill has ended."""
     phase = Phase(0, PACKET, 1, (), 1)
-    _, (late, early) = _alone(*((([phase], {"fill": 60, "early": early})) for early in (0, 1)))
+    _, (late, early) = alone(*((([phase], {"fill": 60, "early": early})) for early in (0, 1)))
     assert early <= 60 + 3 < late
 
 
 def test_read_error(seed):
     """A chunk with a read error sends nothing and stays until its communicator is stopped."""
     rng = random.Random(f"{seed} unread fsm")
-    runs = [([_phase(rng, sends=2)], {"fill": fill, "unread": True, "early": rng.randrange(2), "stop": 60})
+    runs = [([phase_of(rng, sends=2)], {"fill": fill, "unread": True, "early": rng.randrange(2), "stop": 60})
             for fill in (0, 1, 5, 30, 59, 60, 61, 80)]
-    _, cycles = _alone(*runs)
+    _, cycles = alone(*runs)
     assert min(cycles) >= 60 and cycles[-1] >= 80
 
 
 def test_waits_for_memory():
-    _alone(([Phase(0, PACKET, 1, (Send(0, 0, 0, 0, 0),), 0)], {
+    alone(([Phase(0, PACKET, 1, (Send(0, 0, 0, 0, 0),), 0)], {
         "fill": SILENCE, "silent": "fill", "waits": Waits.MEMORY}))
 
 
@@ -349,13 +51,13 @@ def test_spans(span):
     """Packets of full length, and one with the remainder; with a send that waits for each of two receives."""
     sends = tuple(Send(64 * number, 16, number, 1, number & 1) for number in range(3))
     phase = Phase(2, span, 1, sends, 4)
-    _alone(([phase], {}), ([phase, replace(phase, port=3)], {"mood": 0.4}))
+    alone(([phase], {}), ([phase, replace(phase, port=3)], {"mood": 0.4}))
 
 
 def test_empty():
     """A chunk without phases is finished at once; a phase may have only sends, only receives, or neither."""
     only_sends, only_receives = Phase(0, PACKET, 0, (Send(0, 0, 0, 0, 0),), 0), Phase(1, PACKET, 2, (), 2)
-    _, cycles = _alone(([], {}), ([only_sends, Phase(5, 1, 0, (), 0), only_receives], {}))
+    _, cycles = alone(([], {}), ([only_sends, Phase(5, 1, 0, (), 0), only_receives], {}))
     assert cycles[0] <= 4
 
 
@@ -365,10 +67,10 @@ def test_stopped(seed):
     runs = []
     for stop in range(1, 90):
         options = {"mood": rng.choice((1.0, 0.3)), "reads": rng.choice((1.0, 0.1)), "stop": stop}
-        runs.append(([_phase(rng, sends=2), _phase(rng)], options))
+        runs.append(([phase_of(rng, sends=2), phase_of(rng)], options))
         if stop % 10 == 0:
-            runs.append(([_phase(rng, sends=2)], {}))
-    _alone(*runs)
+            runs.append(([phase_of(rng, sends=2)], {}))
+    alone(*runs)
 
 
 @pytest.mark.parametrize(("silent", "waits"), [
@@ -377,19 +79,19 @@ def test_stopped(seed):
 def test_silent_port(silent, waits):
     """Each port alone is stalled: the FSM waits for it, says so, and completes afterwards."""
     sends = (Send(0, 0, 0, 1, 0), Send(32, 32, 2, 0, 1))
-    _alone(([Phase(3, 2 * PACKET, 1, sends, 2)], {"silent": silent, "waits": waits}))
+    alone(([Phase(3, 2 * PACKET, 1, sends, 2)], {"silent": silent, "waits": waits}))
 
 
 def test_last_grant_waits_for_the_port():
     """A phase does not end before its last GRANT has left, even if it grants more than it receives."""
     phase = Phase(4, 1, 1, (), 0)
-    _alone(([phase, phase], {"silent": "signal", "waits": Waits.PORT}))
+    alone(([phase, phase], {"silent": "signal", "waits": Waits.PORT}))
 
 
 def test_span_of_nothing():
     """A send of no beats is never offered; its chunk stays until it is stopped."""
     phase = Phase(0, 0, 0, (Send(0, 0, 0, 0, 0),), 0)
-    _, cycles = _alone(([phase], {"stop": 60}))
+    _, cycles = alone(([phase], {"stop": 60}))
     assert cycles[0] >= 60
 
 
@@ -397,5 +99,5 @@ def test_throughput():
     """Once it is granted, a packet leaves every 2 cycles."""
     packets = CONFIG.chunk_beats // PACKET
     phase = Phase(0, CONFIG.chunk_beats, 0, (Send(0, 0, 0, 0, 0),), 0)
-    _, (cycles,) = _alone(([phase], {}))
+    _, (cycles,) = alone(([phase], {}))
     assert cycles <= 2 * packets + 16

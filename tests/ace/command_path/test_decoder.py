@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from hw.ace.collectives import Collective, those
-from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH, TINY
+from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH, ONE_SHOT_WIDTH, TINY
 from hw.ace.numerics.formats import DType, Reduction, types
 from hw.ace.timing import AceTimingOptions
 from hw.ace.words import CommandFlag, CommandWord, HeaderWord, Status
@@ -79,6 +79,26 @@ def test_sizes(seed):
                     header = HeaderWord(1, 1, 1, split, shards, rng.randrange(2), rng.randrange(2), rng.randint(1, 64))
                     await bench.check(_word(Collective.ALL_REDUCE, count=count, dtype=rng.choice(types(TINY)),
                                             communicator=rng.randrange(4)), header=header)
+
+    alone(TINY, live, seed)
+
+
+def test_one_shot(seed):
+    """All-reduces up to the communicator's threshold, if there is such a program and they are not in rank order."""
+    async def live(bench, rng):
+        bench.shapes[0] |= {"one_shot": 1000}
+        bench.shapes[1] |= {"one_shot": 0}
+        bench.shapes[2] |= {"one_shot": (1 << ONE_SHOT_WIDTH) - 1}
+        for valid in (1, 0):
+            for communicator in range(3):
+                await bench.enter(communicator, 0, True, valid=valid)
+            for dtype, limit in ((DType.FP32, 250), (DType.BF16, 500), (DType.INT8, 1000)):
+                for count in (0, 1, limit - 1, limit, limit + 1):
+                    for collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.BROADCAST):
+                        for flags in (0, CommandFlag.ORDERED)[:1 + collective.info.reduces]:
+                            for communicator in range(4):
+                                await bench.check(_word(collective, flags=flags, dtype=dtype, count=count,
+                                                        communicator=communicator))
 
     alone(TINY, live, seed)
 

@@ -10,7 +10,7 @@ import numpy as np
 from hw.ace.model.collective import results
 from hw.ace.numerics.formats import Op, width
 from hw.ace.programs.schedule import assemble
-from hw.ace.words import Collective, Ordered
+from hw.ace.words import Collective, OneShot, Ordered
 from tests.ace.machine import Machine
 from tests.ace.numerics.operands import random_pairs, specials
 
@@ -43,7 +43,8 @@ def check(rng, collective, shape, config, *, dtype, count, both=True, widen=Fals
         inputs = [sent if here == root else None for here, sent in zip(everywhere(shape), inputs, strict=True)]
     what = dict(dtype=dtype, count=count, op=Op(rng.integers(3)), root=root, widen=widen)
     got = machine.run(collective, inputs, **what)
-    want = results(plain, shape, inputs, both=both, ordered=ordered, **what)
+    want = results(plain, shape, inputs, both=both, ordered=ordered,
+                   one_shot=count * 4 * isinstance(collective, OneShot), **what)
     for rank, (found, wanted) in enumerate(zip(got, want, strict=True)):
         assert (found is None) == (wanted is None), f"rank {rank}, {what}"
         assert found is None or np.array_equal(found, wanted), f"rank {rank}, {what}"

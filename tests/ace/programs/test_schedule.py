@@ -13,7 +13,7 @@ from hw.ace.config import BASE, TINY, WIDE
 from hw.ace.numerics.formats import DType
 from hw.ace.programs.program import encode
 from hw.ace.programs.schedule import Entry, assemble, plan, role_of
-from hw.ace.words import Collective, HeaderWord, Ordered, SendWord
+from hw.ace.words import Collective, HeaderWord, OneShot, Ordered, SendWord
 from tests.ace.programs.random_programs import check, count_for
 
 C = Collective
@@ -189,7 +189,7 @@ def test_what_does_not_fit_the_memory_is_left_out():
     assert set(made.left_out) == {C.ALL_TO_ALL}
     assert made.left_out[C.ALL_TO_ALL] == "124 more words do not fit: 123 of the programs' memory are free"
     full = assemble(TINY, (16,), (0,), (0,), base=1024)
-    assert not full.words and not full.directory and set(full.left_out) == {*C, *Ordered}
+    assert not full.words and not full.directory and set(full.left_out) == {*C, *Ordered, *OneShot}
 
 
 @pytest.mark.parametrize("data_bytes", [1024, 4096, 65536])
