@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from dmace.drivers.ace_states import CommunicatorStatus, Fault, FsmState, LinkStatus, Pending, QueueState, SlotState
 from dmace.drivers.registers import Bus, Lock, RegisterDriver
 from hw.ace.collectives import Numbered
-from hw.ace.config import DIMENSIONS, MOST_FSMS, MOST_SLOTS, AceConfig
+from hw.ace.config import DIMENSIONS, MOST_FSMS, MOST_SLOTS, ONE_SHOT_BYTES, AceConfig
 from hw.ace.programs.schedule import ORDER, Assembly, assemble
 from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
 from hw.ace.sizing import needs
@@ -140,7 +140,7 @@ class AceDriver(RegisterDriver):
     async def define_communicator(self, number: int, *, shape: Sequence[int], coordinates: Sequence[int], share: Share,
                                   dimensions: Sequence[int] | None = None, domain: int = 0, both: bool = True,
                                   collectives: Sequence[Numbered] = ORDER,
-                                  priority: int = 0, one_shot: int = 0) -> dict[Numbered, str]:
+                                  priority: int = 0, one_shot: int = ONE_SHOT_BYTES) -> dict[Numbered, str]:
         """Write an entry of the communicator table with its programs, behind the programs already stored.
 
         Parameters

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from dmace.drivers.ace import Share, share_for
-from hw.ace.config import DIMENSIONS, AceConfig
+from hw.ace.config import DIMENSIONS, ONE_SHOT_BYTES, ONE_SHOT_WIDTH, AceConfig
 from hw.ace.registers import LINK_TIMEOUT, LINK_TRIES
 from hw.card import PRESET_NAMES
 
@@ -131,7 +131,7 @@ class Cluster:
 
     def communicators(self, *, dimensions: Sequence[int] | None = None, domain: int = 0, priority: int = 0,
                       fsms: int | None = None, slots: int | None = None,
-                      memory_latency: int = 100) -> tuple[Communicator, ...]:
+                      memory_latency: int = 100, one_shot: int = ONE_SHOT_BYTES) -> tuple[Communicator, ...]:
         """Make a communicator, and return the part of each rank. Each has a queue, FSMs and slots of its own.
 
         Parameters
@@ -148,6 +148,9 @@ class Cluster:
             by the rule of :mod:`hw.ace.sizing`, and no more than an even part, for each queue, of what is left.
         memory_latency : int
             Cycles, for this rule.
+        one_shot : int
+            Bytes of the longest :meth:`~.Communicator.all_reduce` that goes around the rings in half of the hops, with
+            more bytes on each link, and adds in rank order in each dimension; 0 for none.
 
         Raises
         ------
@@ -158,7 +161,8 @@ class Cluster:
         if len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(len(self.shape))) or not chosen:
             raise DmaceError(f"Dimensions of a communicator must be some of 0 to {len(self.shape) - 1}, each once, not "
                              f"{chosen}.")
-        for name, value, limit in (("domain", domain, 255), ("priority", priority, 3)):
+        for name, value, limit in (("domain", domain, 255), ("priority", priority, 3),
+                                   ("one_shot", one_shot, (1 << ONE_SHOT_WIDTH) - 1)):
             if not 0 <= value <= limit:
                 raise DmaceError(f"The {name} of a communicator must be from 0 to {limit}, not {value}.")
         config, number = self.config, self._made
@@ -178,7 +182,8 @@ class Cluster:
         def open_rank(one: Accelerator, place: Sequence[int]) -> Communicator:
             coordinates = tuple(place[dimension] for dimension in chosen)
             left_out = one.open_communicator(number, number, domain=domain, share=share, shape=shape,
-                                             coordinates=coordinates, dimensions=chosen, priority=priority)
+                                             coordinates=coordinates, dimensions=chosen, priority=priority,
+                                             one_shot=one_shot)
             rank = int(np.ravel_multi_index(coordinates, shape))
             return Communicator(one, number, number, shape=shape, rank=rank, domain=domain, left_out=left_out)
 

@@ -14,7 +14,7 @@ from .timing import AceTimingOptions
 __all__ = [
     "AHEAD_BEATS", "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH",
     "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS", "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS",
-    "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_WIDTH",
+    "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_BYTES", "ONE_SHOT_WIDTH",
     "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH",
     "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
@@ -53,6 +53,9 @@ POSITION_WIDTH = 9
 
 ONE_SHOT_WIDTH = 20
 """Bits of the most bytes of a one-shot all-reduce."""
+
+ONE_SHOT_BYTES = 1024
+"""Bytes of the longest one-shot all-reduce, unless software sets another threshold: about as far as they are faster."""
 
 EXTENT_ALIGNMENT = 16
 """A command gives the first row of its extents in units of this number of rows."""

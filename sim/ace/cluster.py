@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dmace.drivers.ace import AceDriver, root_code
 from dmace.drivers.ace_states import LinkStatus
 from hw.ace.collectives import Collective, Numbered
-from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES, AceConfig
+from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, ONE_SHOT_BYTES, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.link.session import TIMEOUT_WIDTH
 from hw.ace.model.numerics import element_type
 from hw.ace.numerics.formats import DType, Reduction
@@ -69,7 +69,8 @@ class Cluster(Endpoints):
     """
 
     def __init__(self, config: AceConfig, shape: Sequence[int], *, communicators: Sequence[Communicator] | None = None,
-                 both: bool = True, one_shot: int = 0, faults: Faults | None = None, **options: Any) -> None:
+                 both: bool = True, one_shot: int = ONE_SHOT_BYTES, faults: Faults | None = None,
+                 **options: Any) -> None:
         super().__init__(config, shape, **options)
         self.both, self.one_shot = both, one_shot
         self.communicators = list(default_communicators(config, self.shape) if communicators is None

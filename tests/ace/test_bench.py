@@ -112,7 +112,7 @@ def test_counts_without_an_independent_count_are_reported():
 @pytest.mark.rtl
 def test_wrong_results_are_reported(monkeypatch):
     bench = _bench()
-    monkeypatch.setattr(bench, "check_results", lambda shape, inputs, outputs: Bench.check_results(
+    monkeypatch.setattr(bench, "check_results", lambda shape, inputs, outputs, **options: Bench.check_results(
         bench, shape, [inputs[1] ^ 1, inputs[1]], outputs))
     with pytest.raises(ClusterFailed, match=r"^Element \d+ of rank 0 is 0x[0-9a-f]{8}, but the model has 0x"):
         bench.run((2,), 64)

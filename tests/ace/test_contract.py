@@ -30,7 +30,7 @@ def _both_directions(rng, shape, count, block, dtype, widen, op):
     """An all-reduce, and a reduce-scatter and all-gather with blocks of at least the same size."""
     ranks = prod(shape)
     inputs = _inputs(rng, ranks, ranks * block, dtype)
-    kind = {"dtype": dtype, "widen": widen}
+    kind = {"dtype": dtype, "widen": widen, "one_shot": 0}
     reduced = results(C.ALL_REDUCE, shape, [one[:count] for one in inputs], count=count, op=op, **kind)
     blocks = results(C.REDUCE_SCATTER, shape, inputs, count=block, op=op, **kind)
     gathered = results(C.ALL_GATHER, shape, blocks, count=block, **kind)

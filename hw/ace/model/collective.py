@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hw.ace.collectives import Collective
-from hw.ace.config import COLUMN_BYTES
+from hw.ace.config import COLUMN_BYTES, ONE_SHOT_BYTES
 from hw.ace.numerics.formats import FLOATS, DType, Op, Reduction
 
 from .arrays import Bits
@@ -27,7 +27,7 @@ _Combined = Callable[[Bits, Bits], Bits]
 
 def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bits], *, dtype: DType, count: int,
             op: Reduction = Reduction.SUM, root: tuple[int, ...] | None = None, widen: bool = False, both: bool = True,
-            ordered: bool = False, one_shot: int = 0) -> list[Bits | None]:
+            ordered: bool = False, one_shot: int = ONE_SHOT_BYTES) -> list[Bits | None]:
     """Receive buffers, in rank order: arrays of elements as bits, None where nothing is written.
 
     Parameters

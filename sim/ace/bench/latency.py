@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small all-reduces: cycles beside the latency of the links that they cross one after the other."""
+"""Small all-reduces: cycles beside the latency of the links that they cross one after the other, on the rings and
+one-shot."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
 from sim.ace.bench.runner import Bench
 from sim.ace.bench.traffic import hops
 
-__all__ = ["RINGS", "SIZES", "cases", "fit", "show"]
+__all__ = ["RINGS", "SIZES", "cases", "fit", "one_shot_hops", "show"]
 
 SIZES = (64, 256, 1024, 4096)
 RINGS = ((2,), (4,), (8,))
@@ -27,9 +28,18 @@ def cases(bench: Bench, shape: tuple[int, ...],
             yield f"{size} B, {'x'.join(map(str, one))}", partial(_point, bench, one, size)
 
 
+def one_shot_hops(shape: Sequence[int]) -> int:
+    """Times that something crosses a link of a one-shot all-reduce, one after the other."""
+    return sum(ranks // 2 for ranks in shape)
+
+
 def _point(bench: Bench, shape: tuple[int, ...], size: int) -> dict[str, Any]:
-    return {"nodes": list(shape), "bytes": size, "hops": hops(shape),
-            "bound_cycles": hops(shape) * bench.link_latency, "cycles": bench.run(shape, size)["cycles"]}
+    row = {"nodes": list(shape), "bytes": size, "hops": hops(shape), "bound_cycles": hops(shape) * bench.link_latency,
+           "cycles": bench.run(shape, size)["cycles"]}
+    if bench.ordered:
+        return row
+    return {**row, "one_shot_hops": one_shot_hops(shape),
+            "one_shot_cycles": bench.run(shape, size, one_shot=True)["cycles"]}
 
 
 def fit(config: AceConfig, rows: Sequence[Mapping[str, Any]], link_rate: float,
@@ -60,6 +70,15 @@ def show(result: Mapping[str, Any], console: Console) -> None:
         table.add_row("x".join(map(str, shape)), f"{rows[0]['hops']}", f"{rows[0]['bound_cycles']:,}",
                       *(f"{row['cycles']:,}" for row in rows))
     console.print(table)
+    if "one_shot_cycles" in result["latency"][0]:
+        table = Table(title="One-shot, cycles", caption="bound: the latencies of the links alone")
+        for name in ("ranks", "hops", "bound", *(f"{size:,} B" for size in sizes)):
+            table.add_column(name, justify="right")
+        for shape, rows in by_shape.items():
+            count = rows[0]["one_shot_hops"]
+            table.add_row("x".join(map(str, shape)), f"{count}", f"{count * result['link_latency']:,}",
+                          *(f"{row['one_shot_cycles']:,}" for row in rows))
+        console.print(table)
     line = result["hop"]
     console.print(f"A hop of {line['bytes']} B takes {line['cycles_per_hop']:.1f} cycles: {line['link_latency']} of "
                   f"the link's latency, {line['packet_cycles']:.1f} of the packet on the link, "

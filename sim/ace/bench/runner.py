@@ -55,8 +55,6 @@ class Bench:
         FP32 or INT32.
     ordered : bool
         Add in rank order.
-    one_shot : int
-        Bytes of the longest one-shot all-reduce.
     seed : int
     notify : callable
         Receives the cycle of the current run.
@@ -68,17 +66,17 @@ class Bench:
     """
 
     def __init__(self, config: AceConfig, library: Library, *, link_rate: float, link_latency: int,
-                 dtype: DType = DType.FP32, ordered: bool = False, one_shot: int = 0, seed: int = 1,
+                 dtype: DType = DType.FP32, ordered: bool = False, seed: int = 1,
                  notify: Callable[[int], object] = lambda cycle: None) -> None:
         self.config, self._built = config, library
         self.link_rate, self.link_latency = link_rate, link_latency
-        self.dtype, self.ordered, self.one_shot, self.seed, self.notify = dtype, ordered, one_shot, seed, notify
+        self.dtype, self.ordered, self.seed, self.notify = dtype, ordered, seed, notify
         self.cycles = 0
 
     def run(self, shape: Sequence[int], size: int, *, fsms: int | None = None, slots: int | None = None,
-            faults: Faults | None = None, timeline: bool = False) -> Found:
+            faults: Faults | None = None, timeline: bool = False, one_shot: bool = False) -> Found:
         """All-reduce ``size`` bytes per rank with ``fsms`` FSMs and ``slots`` slots, by default all, over links with
-        ``faults``.
+        ``faults``; on the rings, or ``one_shot``.
 
         Returns
         -------
@@ -96,30 +94,31 @@ class Bench:
         share = Share(0, fsms or config.fsms, 0, slots or config.slots)
         whole = Communicator(tuple(range(len(shape))), share)
         inputs = self.inputs(prod(shape), size)
-        with self.cluster(shape, [whole], faults=faults) as cluster:
+        threshold = size if one_shot else 0
+        with self.cluster(shape, [whole], faults=faults, one_shot=threshold) as cluster:
             with cluster.log() if timeline else nullcontext() as log:
                 outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype, ordered=self.ordered,
                                              limit=self._limit(shape, size), progress=self.notify)
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
             self.cycles += cluster.cycle
-        self.check_results(shape, inputs, outcome.outputs)
+        self.check_results(shape, inputs, outcome.outputs, one_shot=threshold)
         found: Found = {"cycles": outcome.cycles, "counters": counters, "memories": outcome.statistics["memories"],
                  "links": outcome.statistics["links"]}
         if log is not None:
             found["timeline"] = busy(config, shape, log.packets, self.link_rate, log.begin, outcome.cycles)
         # Only the links count retransmissions.
-        added = one_shot_added(shape, size) if not self.ordered and size <= self.one_shot else 0
+        added = one_shot_added(shape, size) if one_shot else 0
         if not faults and (wrong := differences(config, found, added=added)):
             raise ClusterFailed(wrong[0])
         return found
 
     def cluster(self, shape: Sequence[int], communicators: Sequence[Communicator], *,
-                faults: Faults | None = None) -> Cluster:
+                faults: Faults | None = None, one_shot: int = 0) -> Cluster:
         """A new cluster."""
         link = Link(latency=self.link_latency, bytes_per_cycle=self.link_rate * self.config.beat_bytes)
         memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
         return Cluster(self.config, shape, communicators=communicators, link=link, memory=memory, seed=self.seed,
-                       library=self._built, faults=faults, one_shot=self.one_shot)
+                       library=self._built, faults=faults, one_shot=one_shot)
 
     def inputs(self, ranks: int, size: int) -> list[npt.NDArray[np.uint32]]:
         """An array of ``size`` bytes for each rank."""
@@ -143,10 +142,10 @@ class Bench:
         return limit(self.config, self.bound(shape, size), size)
 
     def check_results(self, shape: Sequence[int], inputs: Sequence[npt.NDArray[np.uint32]],
-                      outputs: Sequence[npt.NDArray[Any] | None]) -> None:
+                      outputs: Sequence[npt.NDArray[Any] | None], *, one_shot: int = 0) -> None:
         """Raises :class:`ClusterFailed` if they are not the model's."""
         expected = model.results(Collective.ALL_REDUCE, tuple(shape), inputs, dtype=self.dtype, count=len(inputs[0]),
-                                 ordered=self.ordered, one_shot=self.one_shot)
+                                 ordered=self.ordered, one_shot=one_shot)
         for rank, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
             if found is None or wanted is None:
                 raise ClusterFailed(f"Rank {rank} has no result.")

@@ -53,6 +53,17 @@ def in_order(terms, shape, owner, step, fixed=()):
     return total
 
 
+def by_coordinates(terms, shape):
+    """Sums over the first dimension, from coordinate 0 on; then sums of these."""
+    for size in shape:
+        sums = {}
+        for at in sorted(terms):
+            assert at[0] < size
+            sums[at[1:]] = sums[at[1:]] + terms[at] if at[1:] in sums else terms[at]
+        terms = sums
+    return terms[()]
+
+
 @pytest.mark.parametrize("collective", REDUCING, ids=name)
 def test_order_of_additions(collective, seed):
     """FP32, where the order matters: element by element, according to the documented rule."""
@@ -63,8 +74,10 @@ def test_order_of_additions(collective, seed):
         places = list(product(*map(range, shape)))
         inputs = [rng.standard_normal(count * ranks if collective == C.REDUCE_SCATTER else count).astype(np.float32)
                   for _ in range(ranks)]
+        one_shot = int(rng.choice((0, 4 * count - 1, 4 * count)))
         got = results(collective, shape, [one.view(np.uint32) for one in inputs], dtype=DType.FP32, count=count,
-                      root=root, both=both)
+                      root=root, both=both, one_shot=one_shot)
+        short = collective == C.ALL_REDUCE and one_shot == 4 * count
         shards = {C.ALL_REDUCE: ranks, C.REDUCE: 1}.get(collective)
         shard_bytes = count * 4 if shards is None else 64 * -(-count * 4 // (64 * shards))
         for element in range(len(inputs[0])):
@@ -72,7 +85,7 @@ def test_order_of_additions(collective, seed):
             owner = root if collective == C.REDUCE else places[shard]
             upper = not both or column < 64 * -(-shard_bytes // 128)
             terms = {at: one[element] for at, one in zip(places, inputs, strict=True)}
-            want = in_order(terms, shape, owner, 1 if upper else -1)
+            want = by_coordinates(terms, shape) if short else in_order(terms, shape, owner, 1 if upper else -1)
             for rank in range(ranks):
                 if collective == C.REDUCE and places[rank] != root:
                     assert got[rank] is None
@@ -87,8 +100,11 @@ def test_order_by_hand():
     inputs = [np.full(96, one, np.float32).view(np.uint32) for one in (1.0, 2.0 ** 24, -2.0 ** 24)]
     # Shards have 128 bytes: 16 elements up, 16 down. Owner 0: (x1 + x2) + x0, (x2 + x1) + x0. Owner 1:
     # (x2 + x0) + x1 and (x0 + x2) + x1: 1 - 2 ** 24 is exact. Owner 2: 1 + 2 ** 24 is not.
-    got, *_ = results(C.ALL_REDUCE, (3,), inputs, dtype=DType.FP32, count=96)
+    got, *_ = results(C.ALL_REDUCE, (3,), inputs, dtype=DType.FP32, count=96, one_shot=0)
     assert values(got, DType.FP32).tolist() == [1.0] * 64 + [0.0] * 32
+    # One-shot, of at most 384 bytes: (x0 + x1) + x2.
+    got, *_ = results(C.ALL_REDUCE, (3,), inputs, dtype=DType.FP32, count=96, one_shot=384)
+    assert values(got, DType.FP32).tolist() == [0.0] * 96
     got = results(C.REDUCE, (3,), inputs, dtype=DType.FP32, count=96, root=(2,))
     assert got[:2] == [None, None] and values(got[2], DType.FP32).tolist() == [0.0] * 96
     # Four ranks, where the direction matters: ((x1 + x2) + x3) + x0 and ((x3 + x2) + x1) + x0.
