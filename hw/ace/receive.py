@@ -108,8 +108,8 @@ def receive_latency(config):
 
 
 def settle_cycles(config):
-    """Cycles after which the pipelines hold nothing of a stopped communicator: twice the longest, :class:`Receive`, with
-    the wait of a packet of the loopback."""
+    """Cycles after which the pipelines hold nothing of a stopped communicator: twice the longest, :class:`Receive`,
+    with the wait of a packet of the loopback."""
     return 2 * (receive_latency(config) + longest_stall(config) + write_latency(config))
 
 

@@ -135,7 +135,7 @@ class SlicedReduction(Transport):
         sums = []
         for command in range(self._commands()):
             made = results(Collective.ALL_REDUCE, (self.sizes.ranks,), list(partial[:, command]),
-                           dtype=ELEMENTS[self.sizes.element], count=partial.shape[2])
+                           dtype=ELEMENTS[self.sizes.element], count=partial.shape[2], one_shot=0)
             first, *others = (one for one in made if one is not None)
             if not all(np.array_equal(first, other) for other in others):
                 raise ClusterFailed("The golden model has different sums at different ranks.")

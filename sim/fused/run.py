@@ -81,8 +81,9 @@ def run(operation: Operation, setup: Setup, method: Method, order: Order = Order
         raise UserError("Workgroups that post themselves cannot keep the order of an all-reduce's slices on all ranks.")
     kind: type[Transport] = Exchange if operation.collective == Collective.ALL_TO_ALL else SlicedReduction
     made = library(setup.config, status=status)
+    # All-reduces of slices go around the rings, as the system simulator has them.
     with EndpointCluster(setup.config, (sizes.ranks,), link=setup.link, memory=setup.memory, seed=setup.seed,
-                         library=made) as cluster:
+                         library=made, one_shot=0) as cluster:
         transport = kind(cluster, operation, setup, method, order)
         cluster.clear_watches()
         # Stores of the preparation have been transferred, and links are idle.

@@ -54,7 +54,7 @@ def _compare(cluster, collective, rng, *, count, dtype, communicator=0, root=Non
         return outcome
     for group in cluster.groups(communicator):
         expected = model.results(collective, shape, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op,
-                                 root=root, widen=widen, ordered=ordered)
+                                 root=root, widen=widen, ordered=ordered, one_shot=cluster.one_shot)
         for rank, wanted in zip(group, expected, strict=True):
             found = outcome.outputs[rank]
             assert found is None if wanted is None else np.array_equal(found, wanted), f"rank {rank}"
@@ -90,6 +90,30 @@ def test_rank_order(shape, seed):
                          root=_root(rng, collective, shape), op=Reduction(rng.choice(Reduction)),
                          in_place=bool(rng.integers(2)), widen=dtype == DType.BF16 and bool(rng.integers(2)),
                          src_skew=rng.integers(0, 70, cluster.size), delay=rng.integers(0, 300, cluster.size))
+
+
+@pytest.mark.parametrize("shape", [(2,), (5,), (2, 3), (2, 2, 2)], ids=lambda shape: "x".join(map(str, shape)))
+def test_one_shot(shape, seed):
+    """All-reduces of all lengths up to several chunks, and one that is too long by an element."""
+    rng = np.random.default_rng(seed)
+    with _cluster(shape, link=Link(latency=5), seed=seed, one_shot=8000) as cluster:
+        for count in (0, 1, 15, 17, int(rng.integers(2, 500)), 2000, 2001):
+            for dtype in (DType.FP32, DType.BF16, DType(rng.choice(list(DType)))):
+                _compare(cluster, C.ALL_REDUCE, rng, count=count, dtype=dtype, op=Reduction(rng.choice(Reduction)),
+                         in_place=bool(rng.integers(2)), widen=growth(dtype) > 0 and bool(rng.integers(2)),
+                         src_skew=rng.integers(0, 70, cluster.size), dst_skew=rng.integers(0, 70, cluster.size),
+                         delay=rng.integers(0, 300, cluster.size))
+
+
+def test_one_shot_is_read_and_written_once():
+    """Each rank sends what it has on both links of its ring, and forwards one part; memory has each byte once."""
+    with _cluster((4,), one_shot=1024) as cluster:
+        outcome = cluster.collective(C.ALL_REDUCE, [np.ones(256, np.float32)] * 4)
+        for memory in outcome.statistics["memories"]:
+            assert memory["read_beats"] * TINY.beat_bytes == 1024 and memory["write_bytes"] == 1024 + 8
+        up, down = ([link["payload_bytes"] for link in outcome.statistics["links"] if link["port"] == port]
+                    for port in (0, 1))
+        assert set(up) == {2048} and set(down) == {1024}
 
 
 def test_arrays_come_back_as_they_are():
