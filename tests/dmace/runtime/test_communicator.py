@@ -240,6 +240,8 @@ def test_limits(cluster):
     with pytest.raises(dmace.DmaceError, match=r"^Dimensions of a communicator must be some of 0 to \d, each once, "
                                                r"not \(5,\)\.$"):
         cluster.it.communicators(dimensions=(5,))
+    with pytest.raises(dmace.DmaceError, match=r"^The one_shot of a communicator must be from 0 to 1048575, not -1\.$"):
+        cluster.it.communicators(one_shot=-1)
     first = [cluster.ranks[0].barrier() for _ in range(TINY.queue_depth)]
     with pytest.raises(dmace.DmaceError, match=r"^4 collectives are in progress at rank 0, as many as its queue holds; "
                                                r"wait for one of them\.$"):
