@@ -334,18 +334,17 @@ class PhaseWord(NamedTuple):
 
     port: int
     span: int
+    both: int
     sends: int
     receives: int
     granted: int
-    both: int = 0
 
     def pack(self) -> int:
-        return pack_fields([getattr(self, name) for name, _ in PHASE_FIELDS], PHASE_FIELDS)
+        return pack_fields(self, PHASE_FIELDS)
 
     @classmethod
     def unpack(cls, word: int) -> Self:
-        names = [name for name, _ in PHASE_FIELDS]
-        return cls(**dict(zip(names, unpack_fields(word, PHASE_FIELDS), strict=True)))
+        return cls(*unpack_fields(word, PHASE_FIELDS))
 
 
 class SendWord(NamedTuple):

@@ -194,16 +194,17 @@ def test_a_completion_word_that_cannot_be_written_is_reported():
         cluster.collective(C.BARRIER)
 
 
-def test_waiting_endpoints_are_reported():
-    with _cluster((3,)) as cluster:
+@pytest.mark.parametrize(("one_shot", "waits"), [(0, "data"), (100, "a GRANT")])
+def test_waiting_endpoints_are_reported(one_shot, waits):
+    with _cluster((3,), one_shot=one_shot) as cluster:
         with pytest.raises(ClusterFailed) as caught:
             cluster.collective(C.ALL_REDUCE, [np.ones(100, np.int8)] * 3, delay=[0, 1_000_000, 0], limit=3000)
         first, *lines = str(caught.value).splitlines()
         assert first == "ALL_REDUCE had not ended everywhere after 3,000 cycles."
-        # Rank 1 has granted nothing and sent nothing; rank 2 has sent.
+        # Rank 1 has granted nothing and sent nothing; rank 2 has sent, and goes both ways in a one-shot all-reduce.
         assert "  rank 0, FSM 0 waits for a GRANT from rank 1: communicator 0, chunk 0, phase 0, step 0; " \
                "1 receives done" in lines
-        assert any(line.startswith("  rank 2, FSM 0 waits for data from rank 1: ") for line in lines)
+        assert any(line.startswith(f"  rank 2, FSM 0 waits for {waits} from rank 1: ") for line in lines)
         assert "  rank 0, queue 0 has 0 commands waiting, 1 in progress" in lines
         assert not any(line.startswith("  rank 1") for line in lines)
 

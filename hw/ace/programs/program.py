@@ -50,7 +50,7 @@ def encode(program: Program, config: AceConfig) -> list[int]:
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
                    program.src_whole, program.dst_whole, piece, program.early), *program.fills, *program.drains]
     for phase in program.phases:
-        words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted, phase.both),
+        words += [PhaseWord(phase.port, phase.span, phase.both, len(phase.sends), phase.receives, phase.granted),
                   *phase.sends]
     try:
         return [word.pack() for word in words]

@@ -115,6 +115,6 @@ def test_sizes():
 
 
 def test_words():
-    word = PhaseWord(5, 255, 100, 60, 100, 1)
+    word = PhaseWord(5, 255, 1, 100, 60, 100)
     assert PhaseWord.unpack(word.pack()) == word and SendWord.unpack(SendWord(1, 2, 3, 4, 1, 0, 1).pack()).local
     assert len(everywhere((4, 2))) == prod((4, 2))
