@@ -172,8 +172,10 @@ def _show(args: argparse.Namespace, experiments: Sequence[Experiment], runs: Seq
     console.print("Speed-up: over the best of noovl, commopt and compopt. Network: payload that a rank sends while a "
                   "collective is in progress.", highlight=False)
     if not any(node.work.memory_bytes for node in first.nodes):
+        name = experiments[0].workload
+        others = f" {name}-fp16 and {name}-fp32 have that." if f"{name}-fp16" in NAMES else ""
         console.print("This workload has no memory traffic of its layers: communication slows them by the cores that "
-                      "it uses, but not by the memory bandwidth.", highlight=False)
+                      f"it uses, but not by the memory bandwidth.{others}", highlight=False)
     if args.layers:
         _show_layers(console, experiments, runs)
     if args.inputs:

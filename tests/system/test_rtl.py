@@ -8,10 +8,13 @@ import pytest
 
 from dmace.cli import main
 from hw.ace.config import TINY
+from hw.ace.words import Collective
 from sim.ace.bench import Bench
+from sim.ace.bench.runner import MEMORY_LATENCY
 from sim.ace.shared_library import build_library
 from sim.system import Calibration
 from sim.validation import calibrate, simulated
+from sim.validation.as_rtl import as_rtl, cycles
 
 pytestmark = pytest.mark.rtl
 
@@ -37,6 +40,17 @@ def test_constants_make_the_difference(bench, measured):
     slower = replace(measured, receive_cycles=measured.receive_cycles + 40)
     row = simulated.compare(bench, (8,), 4096, calibration=slower)
     assert row["difference"] > row["allowed"]
+
+
+@pytest.mark.soak
+def test_pipes():
+    """A pipe for each direction of a ring, at full link rate: with one pipe, the simulator takes 30 % longer."""
+    config = replace(TINY, pipes=2)
+    full = Bench(config, build_library(config), link_rate=1, link_latency=100)
+    row = simulated.compare(full, (4,), 256 << 10)
+    assert abs(row["difference"]) <= row["allowed"], row
+    one = as_rtl(TINY, (4,), link_rate=1, link_latency=100, memory_latency=MEMORY_LATENCY)
+    assert cycles(one, Collective.ALL_REDUCE, 256 << 10) > 1.3 * row["rtl_cycles"]
 
 
 @pytest.mark.soak
