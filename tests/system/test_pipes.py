@@ -47,7 +47,9 @@ def test_each_packet_is_received_by_the_pipe_of_its_port():
     machine.issue("ALL_REDUCE", 1 << 20)
     machine.run()
     endpoint, = machine.endpoints
-    for pipe, ports in enumerate(AceConfig(pipes=4).pipe_ports):
+    for pipe, every in enumerate(AceConfig(pipes=4).pipe_ports):
+        # The loopback, which has no link, is not simulated.
+        ports = [port for port in every if port < len(endpoint.ports)]
         # Data that leaves at a port arrives at the opposite one of the neighbour; all ranks are alike.
         assert endpoint._lanes[pipe].bytes == sum(endpoint.ports[port ^ 1].payload_bytes for port in ports)
         assert endpoint._readers[pipe].bytes == sum(endpoint.ports[port].payload_bytes for port in ports)
