@@ -143,7 +143,7 @@ def test_interrupted_build_is_done_again(counter, tmp_path, monkeypatch):
 
 def test_refused_design_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
-    monkeypatch.setattr(emit, "verilog", lambda component, name, assertions: f"module {name}(; endmodule")
+    monkeypatch.setattr(emit, "verilog", lambda component, name, **options: f"module {name}(; endmodule")
     with pytest.raises(BuildFailed) as caught:
         build(None, name="counter")
     assert re.match(r"verilator(_bin)? failed with status 1\.\n    %Error: counter\.v:1:", str(caught.value))

@@ -69,7 +69,8 @@ def test_everything_counts(emitted):
             (Design(Inverter, Width(4), registered=True), {"name": "top"}),
             (Design(Outer, Design(Inverter, Width(4))), {"name": "top"}),
             (Design(Inverter, Width(4)), {"name": "other"}),
-            (Design(Inverter, Width(4)), {"name": "top", "assertions": False})):
+            (Design(Inverter, Width(4)), {"name": "top", "assertions": False}),
+            (Design(Inverter, Width(4)), {"name": "top", "waves": True})):
         before = len(emitted)
         verilog_of(design, **options)
         assert len(emitted) == before + 1
