@@ -72,15 +72,14 @@ def share_for(config: AceConfig, shape: Sequence[int], *, link_rate: float, link
     fsms, slots : int
         How many are free at most.
     """
-    need = needs(config, shape, link_rate=link_rate, link_latency=link_latency, memory_latency=memory_latency)
+    need = needs(config, shape, link_rate=link_rate, link_latency=link_latency, memory_latency=memory_latency,
+                 chunk_bytes=config.chunk_bytes)
 
     def part(wanted: int, free: int) -> int:
         return min(wanted, 1 << max(free, 1).bit_length() - 1)
 
-    # A chunk is as long as the accelerator has it; where the rule takes longer ones, more of them are on the links.
-    longer = need.chunk_bytes // config.chunk_bytes
-    own = part(need.fsms * longer, min(fsms, config.fsms - first_fsm))
-    return Share(first_fsm, own, first_slot, max(own, part(need.slots * longer, min(slots, config.slots - first_slot))))
+    own = part(need.fsms, min(fsms, config.fsms - first_fsm))
+    return Share(first_fsm, own, first_slot, max(own, part(need.slots, min(slots, config.slots - first_slot))))
 
 
 def root_code(shape: Sequence[int], root: Sequence[int]) -> int:

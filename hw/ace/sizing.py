@@ -31,6 +31,12 @@ PORT_CYCLES = 24
 MOVER_CYCLES = 120
 """Cycles to fill and to drain a chunk, besides memory and payload."""
 
+FEW_FSMS = 16
+"""FSMs that shorter chunks are worth."""
+
+SHORT_BEATS = 128
+"""Beats of the shortest chunk."""
+
 MARGIN = 1.5
 """Chunks on the links, relative to evenly spaced ones: they leave in the order of their age, in messages."""
 
@@ -56,29 +62,34 @@ class Needs:
     sustained: bool
 
 
-def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_latency: int,
-          memory_latency: int) -> Needs:
+def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_latency: int, memory_latency: int,
+          chunk_bytes: int | None = None) -> Needs:
     """Sizes for an all-reduce of many chunks.
 
     Parameters
     ----------
     config : AceConfig
-        Width, packets, and the shortest chunk.
+        Width, packets, and the chunk: shorter ones, if :data:`FEW_FSMS` suffice, because a message ends with the hops
+        of its last chunk; and longer ones if :data:`~hw.ace.config.MOST_FSMS` do not suffice.
     shape : sequence of int
         Ranks along each dimension of the torus.
     link_rate : float
         Beats per cycle in each direction of a link, headers included.
     link_latency, memory_latency : int
         Cycles.
+    chunk_bytes : int, optional
+        Chunks of this length, whatever it takes.
     """
     sizes = [size for size in shape if size > 1]
-    chunk_bytes = config.chunk_bytes
+    wanted = chunk_bytes
+    chunk_bytes = wanted or min(config.chunk_bytes, _shortest(config, sizes))
     while True:
         beats = chunk_bytes // config.beat_bytes
         time, interval = _on_links(config, sizes, beats, link_rate, link_latency), _interval(
             config, sizes, beats, link_rate)
         fsms = ceil(MARGIN * time / interval) + 1
-        if fsms <= MOST_FSMS or chunk_bytes == MOST_CHUNK_BYTES:
+        enough = FEW_FSMS if chunk_bytes < config.chunk_bytes else MOST_FSMS
+        if wanted or fsms <= enough or chunk_bytes == MOST_CHUNK_BYTES:
             break
         chunk_bytes *= 2
     moving = 2 * (beats + memory_latency) + MOVER_CYCLES
@@ -101,7 +112,8 @@ def sized(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
     """``config`` with what :func:`needs` says."""
     found = needs(config, shape, link_rate=link_rate, link_latency=link_latency, memory_latency=memory_latency)
     return replace(config, pipes=found.pipes, fsms=found.fsms, slots=found.slots, chunk_bytes=found.chunk_bytes,
-                   link_beats=found.link_beats, replay_beats=found.replay_beats)
+                   message_bytes=min(config.message_bytes, found.chunk_bytes), link_beats=found.link_beats,
+                   replay_beats=found.replay_beats)
 
 
 def one_way(shape: Sequence[int]) -> list[float]:
@@ -118,6 +130,11 @@ def one_way(shape: Sequence[int]) -> list[float]:
 def wire_beats(config: AceConfig) -> float:
     """Beats on a link for each beat of payload, in packets as long as they may be."""
     return (config.packet_bytes + WIRE_HEADER_BYTES) / config.packet_bytes
+
+
+def _shortest(config: AceConfig, sizes: Sequence[int]) -> int:
+    """Bytes of a chunk whose pieces fill packets, and that takes longer to move than stages take to begin one."""
+    return max(1 << (config.packet_bytes * prod(sizes) - 1).bit_length(), SHORT_BEATS * config.beat_bytes)
 
 
 def _interval(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: float) -> float:

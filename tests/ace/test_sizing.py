@@ -3,11 +3,12 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 import pytest
 
 from dmace.drivers.ace import share_for
-from hw.ace.config import BASE, PRESETS, TINY, AceConfig
+from hw.ace.config import BASE, PRESETS, TINY, WIDE, AceConfig
 from hw.ace.sizing import needs, sized
 from sim.ace.bench import Bench, operating_points
 from sim.ace.shared_library import build_library
@@ -55,10 +56,9 @@ def test_buffers_cover_the_round_trip():
 @pytest.mark.parametrize("shape", [(1,), *SHAPES])
 def test_share_of_a_communicator(shape):
     """The rule, as far as FSMs and slots are free, and at least as many slots as FSMs."""
-    rule = _needs(BASE, shape, 1, 20)
+    rule = needs(BASE, shape, link_rate=1, link_latency=20, memory_latency=100, chunk_bytes=BASE.chunk_bytes)
     whole = share_for(BASE, shape, link_rate=1, link_latency=20, memory_latency=100)
-    longer = rule.chunk_bytes // BASE.chunk_bytes
-    assert whole == (0, min(BASE.fsms, rule.fsms * longer), 0, min(BASE.slots, rule.slots * longer))
+    assert whole == (0, min(BASE.fsms, rule.fsms), 0, min(BASE.slots, rule.slots))
     part = share_for(BASE, shape, link_rate=1, link_latency=500, memory_latency=100, first_fsm=4, fsms=3, first_slot=8,
                      slots=6)
     assert part == (4, 2, 8, 4)
@@ -68,6 +68,20 @@ def test_longer_chunks_where_fsms_do_not_suffice():
     """16 ranks and a latency of 500: 30 hops of more than 500 cycles for each chunk."""
     found = _needs(TINY, (16,), 1, 500)
     assert found.chunk_bytes > TINY.chunk_bytes and found.fsms == 32
+
+
+@pytest.mark.parametrize("config", [TINY, BASE, WIDE])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shorter_chunks_where_few_fsms_suffice(config, shape):
+    """Their pieces fill packets, unless the preset's do not either, and half of them would not do."""
+    for latency in LATENCIES:
+        found = _needs(config, shape, 1, latency)
+        if found.chunk_bytes < config.chunk_bytes:
+            assert found.fsms <= 16
+            assert found.chunk_bytes >= max(128 * config.beat_bytes, config.packet_bytes * prod(shape))
+            half = needs(config, shape, link_rate=1, link_latency=latency, memory_latency=100,
+                         chunk_bytes=found.chunk_bytes // 2)
+            assert half.fsms > 16 or half.chunk_bytes < max(128 * config.beat_bytes, config.packet_bytes * prod(shape))
 
 
 @pytest.mark.long
