@@ -92,6 +92,14 @@ API int cluster_map(Cluster* cluster, uint32_t rank, uint64_t address, uint64_t 
     });
 }
 
+// The range becomes `bytes`, memory of the caller that must exist as long as the cluster.
+API int cluster_share(Cluster* cluster, uint32_t rank, uint64_t address, uint8_t* bytes, uint64_t count) {
+    return guarded([&] {
+        (*cluster)[rank].memory.bytes.share(address, count, bytes);
+        return 0;
+    });
+}
+
 API int cluster_store(Cluster* cluster, uint32_t rank, uint64_t address, const uint8_t* bytes, uint64_t count) {
     return guarded([&] {
         auto& memory = (*cluster)[rank].memory.bytes;

@@ -123,6 +123,7 @@ class Endpoints:
                  memory: Memory | Sequence[Memory] = Memory(), seed: int = 1, threads: int = 1,
                  library: Library | None = None, status: Callable[[str, int, int], None] | None = None) -> None:
         self._handle: Any = None
+        self._shared: list[npt.NDArray[np.uint8]] = []
         self.config, self.shape = config, _shape(shape, config.ports // 2)
         links = [link] * len(self.shape) if isinstance(link, Link) else list(link)
         memories = [memory] * self.size if isinstance(memory, Memory) else list(memory)
@@ -149,6 +150,7 @@ class Endpoints:
         if self._handle is not None:
             self._library.destroy(self._handle)
             self._handle = None
+            self._shared.clear()
 
     # Ranks
 
@@ -172,6 +174,12 @@ class Endpoints:
         data = np.empty(count, np.uint8)
         self._library.load(self._handle, rank, address, data.ctypes.data, count)
         return data
+
+    def share_memory(self, rank: int, address: int, data: npt.NDArray[np.uint8]) -> None:
+        """Let an array be the memory at an address, without a copy: the endpoint reads and writes its bytes. Address
+        and length are multiples of 64 KiB."""
+        self._library.share(self._handle, rank, address, data.ctypes.data, data.nbytes)
+        self._shared.append(data)
 
     def fail_read(self, rank: int, number: int = 1) -> None:
         """Fail the ``number``-th read burst from now on with an error response."""

@@ -67,6 +67,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "error": (_Text,),
     "cycle": (ctypes.c_uint64, _Handle),
     "map": (ctypes.c_int, _Handle, _Rank, _Address, ctypes.c_uint64, _Number),
+    "share": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
     "store": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
     "load": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
     "fail_burst": (ctypes.c_int, _Handle, _Rank, _Number, ctypes.c_uint64),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse byte memory: only mapped pages exist.
+// Sparse byte memory: only mapped pages exist. Pages may be those of memory that belongs to the caller.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 
 class SparseMemory {
@@ -15,12 +17,22 @@ public:
     // Maps [address, address + length), filled with `fill`.
     void map(uint64_t address, uint64_t length, uint8_t fill) {
         for (uint64_t page = address / kPage; page * kPage < address + length; ++page) {
-            auto& bytes = pages_[page];
-            if (!bytes) {
-                bytes.reset(new uint8_t[kPage]);
-                std::memset(bytes.get(), fill, kPage);
+            Page& found = pages_[page];
+            if (!found.bytes) {
+                found.owned.reset(new uint8_t[kPage]);
+                found.bytes = found.owned.get();
+                std::memset(found.bytes, fill, kPage);
             }
         }
+    }
+
+    // Makes [address, address + length) the caller's `bytes`, which must exist as long as this memory. Both are multiples
+    // of a page.
+    void share(uint64_t address, uint64_t length, uint8_t* bytes) {
+        if (address % kPage || length % kPage)
+            throw std::runtime_error("Shared memory must consist of pages of " + std::to_string(kPage) + " bytes.");
+        for (uint64_t done = 0; done < length; done += kPage) pages_[(address + done) / kPage] = {bytes + done, nullptr};
+        last_page_ = ~uint64_t{0};
     }
 
     // Pointer to the byte at an address, or null if it is not mapped. It remains valid, up to the end of its page.
@@ -30,7 +42,7 @@ public:
             const auto found = pages_.find(page);
             if (found == pages_.end()) return nullptr;
             last_page_ = page;
-            last_ = found->second.get();
+            last_ = found->second.bytes;
         }
         return last_ + address % kPage;
     }
@@ -47,7 +59,11 @@ public:
     }
 
 private:
-    std::unordered_map<uint64_t, std::unique_ptr<uint8_t[]>> pages_;
+    struct Page {
+        uint8_t* bytes = nullptr;
+        std::unique_ptr<uint8_t[]> owned;
+    };
+    std::unordered_map<uint64_t, Page> pages_;
     uint64_t last_page_ = ~uint64_t{0};
     uint8_t* last_ = nullptr;
 };

@@ -304,3 +304,18 @@ def test_wrong_options(shape, options, sentence):
     with pytest.raises(UserError) as caught:
         Stubs(shape, **options)
     assert str(caught.value) == sentence
+
+
+def test_shared_memory():
+    """An array takes the place of an endpoint's memory."""
+    page = 1 << 16
+    array = np.zeros(page, np.uint8)
+    with Stubs((2,)) as stubs:
+        stubs.write_memory(0, 3 * page - 3, b"before")
+        stubs.share_memory(0, 3 * page, array)
+        stubs.write_memory(0, 3 * page - 2, b"across")
+        assert bytes(array[:4]) == b"ross" and stubs.read_memory(0, 3 * page - 2, 6).tobytes() == b"across"
+        array[page - 1] = 7
+        assert stubs.read_memory(0, 4 * page - 1, 1) == 7
+        with pytest.raises(ClusterFailed, match=r"^Shared memory must consist of pages of 65536 bytes\.$"):
+            stubs.share_memory(0, 3 * page + 1, array)
