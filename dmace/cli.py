@@ -27,6 +27,7 @@ VERBS = {
     "sim": ("sim.cli.simulate", "simulate a design under Verilator and check the result"),
     "compare": ("sim.cli.compare", "compare the hardware with the golden model"),
     "bench": ("sim.cli.bench", "measure throughput, latency and fairness of a design"),
+    "cluster": ("sim.cli.cluster", "simulate a cluster of accelerators for ranks in other processes (dmace.torch)"),
     "train": ("sim.cli.train", "predict the time of a training step on a cluster, and its exposed communication"),
     "validate": ("sim.cli.validate", "compare the system simulator with other models and the RTL"),
     "sweep": ("sim.cli.sweep", "predict training over every combination of values, on many cores or machines"),

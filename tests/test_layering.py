@@ -34,6 +34,7 @@ LAYERS = {
     "sim.dma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.rdma", "sim.verilator"},
+    "sim.cluster_server": {*_HARDWARE, "dmace", "sim", "sim.ace"},
     "sim.fused": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
     "sim.remote": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint", "sim.rdma", "sim.system"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},
@@ -44,9 +45,9 @@ LAYERS = {
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
     "sim.cache": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
-    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cpp", "sim.dma", "sim.endpoint", "sim.fused",
-                "sim.pcie", "sim.rdma", "sim.remote", "sim.system", "sim.triggers", "sim.validation", "sim.verilator",
-                "sim.vfio"},
+    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cache", "sim.cluster_server", "sim.cpp", "sim.dma",
+                "sim.endpoint", "sim.fused", "sim.pcie", "sim.rdma", "sim.remote", "sim.system", "sim.triggers",
+                "sim.validation", "sim.verilator", "sim.vfio"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 

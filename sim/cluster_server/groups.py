@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of ranks, and the commands that belong together: the k-th of each rank is one collective."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dmace.cluster_client.protocol import Command
+from dmace.runtime.errors import DmaceError
+from hw.ace.collectives import COLLECTIVES, Collective
+from hw.ace.numerics.formats import DType, Reduction
+
+__all__ = ["Group", "GroupFailed", "Matched"]
+
+_COMMON = ("collective", "dtype", "op", "count", "root", "widen", "ordered")
+"""Fields of a command that are the same on all ranks, in the order in which a difference is reported."""
+
+
+class GroupFailed(DmaceError):
+    """A group whose ranks do not agree, or of which a rank is missing; every collective of it fails."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A collective that all ranks of a group have posted: their commands, by rank in the group."""
+
+    group: "Group"
+    commands: tuple[Command, ...]
+
+    @property
+    def count(self) -> int:
+        """As the commands of the accelerators have it."""
+        first = self.commands[0]
+        if first.extents is None:
+            return first.count
+        return max(count for command in self.commands if command.extents is not None
+                   for side in (command.extents.send, command.extents.receive) for count, _ in side)
+
+
+class Group:
+    """A group.
+
+    Parameters
+    ----------
+    name : str
+    communicator : int
+    ranks : sequence of int
+        Ranks of the cluster, in the order of their ranks in the group.
+
+    Attributes
+    ----------
+    failure : str or None
+        Why its collectives fail, as a sentence.
+    """
+
+    def __init__(self, name: str, communicator: int, ranks: Sequence[int]) -> None:
+        self.name, self.communicator, self.ranks = name, communicator, tuple(ranks)
+        self.failure: str | None = None
+        self._posted: dict[int, deque[Command]] = {rank: deque() for rank in self.ranks}
+
+    def post(self, rank: int, command: Command) -> Matched | None:
+        """Add a rank's command; the collective that is complete with it, or None.
+
+        Raises
+        ------
+        GroupFailed
+            If the group has failed, or its ranks have posted different collectives.
+        DmaceError
+            If the command is wrong by itself.
+        """
+        if self.failure is not None:
+            raise GroupFailed(self.failure)
+        _check(command, len(self.ranks))
+        self._posted[rank].append(command)
+        if not all(self._posted.values()):
+            return None
+        commands = tuple(self._posted[one][0] for one in self.ranks)
+        if why := self._difference(commands):
+            raise GroupFailed(why)
+        for waiting in self._posted.values():
+            waiting.popleft()
+        return Matched(self, commands)
+
+    def fail(self, reason: str) -> list[tuple[int, int]]:
+        """Let the group fail: rank and number of the commands that wait for other ranks."""
+        if self.failure is None:
+            self.failure = reason
+        waiting = [(rank, command.number) for rank, commands in self._posted.items() for command in commands]
+        for commands in self._posted.values():
+            commands.clear()
+        return waiting
+
+    def _difference(self, commands: Sequence[Command]) -> str | None:
+        first = commands[0]
+        for command, rank in zip(commands, self.ranks, strict=True):
+            for name in _COMMON:
+                if name == "count" and command.extents is not None:
+                    continue
+                if getattr(command, name) != getattr(first, name):
+                    return (f"Ranks of group {self.name} have posted different collectives: rank {self.ranks[0]} "
+                            f"{_described(first)}, and rank {rank} {_described(command)}.")
+            if (command.extents is None) != (first.extents is None):
+                return f"Ranks {self.ranks[0]} and {rank} of group {self.name} must both give extents, or none of them."
+        return self._unequal_parts(commands) if first.extents is not None else None
+
+    def _unequal_parts(self, commands: Sequence[Command]) -> str | None:
+        info = COLLECTIVES[Collective[commands[0].collective]]
+        for source, sender in enumerate(commands):
+            for target, receiver in enumerate(commands):
+                if sender.extents is None or receiver.extents is None:
+                    continue
+                sent = sender.extents.send[target if info.sends_blocks else 0][0]
+                received = receiver.extents.receive[source if info.receives_blocks else 0][0]
+                if sent != received:
+                    return (f"In {commands[0].collective} of group {self.name}, rank {self.ranks[source]} sends {sent} "
+                            f"elements to rank {self.ranks[target]}, which receives {received}.")
+        return None
+
+
+def _described(command: Command) -> str:
+    details = [f"{command.count} x {command.dtype}", command.op, f"root {command.root}",
+               *(["widened"] if command.widen else []), *(["in rank order"] if command.ordered else [])]
+    return f"{command.collective} ({', '.join(details)})"
+
+
+def _check(command: Command, ranks: int) -> None:
+    for name, kind, value in (("collective", Collective, command.collective), ("dtype", DType, command.dtype),
+                              ("op", Reduction, command.op)):
+        if value not in kind.__members__:
+            raise DmaceError(f"The {name} of a command must be one of {', '.join(kind.__members__)}, not {value!r}.")
+    if not 0 <= command.root < ranks:
+        raise DmaceError(f"The root of a command must be a rank from 0 to {ranks - 1} of the group, not "
+                         f"{command.root}.")
+    if command.extents is None:
+        return
+    info = COLLECTIVES[Collective[command.collective]]
+    if not info.varying:
+        raise DmaceError(f"{command.collective} has no parts of different lengths.")
+    for side, blocks, parts in (("send", info.sends_blocks, command.extents.send),
+                                ("receive", info.receives_blocks, command.extents.receive)):
+        if len(parts) != (expected := ranks if blocks else 1):
+            raise DmaceError(f"The {side} buffer of {command.collective} must have {expected} parts, not {len(parts)}.")
