@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of ranks: each runs functions of modules of this package, one after the other."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 150
+
+
+def run(scenario, size=4, *, environment=None, **arguments):
+    """As :func:`run_all`, of one function: the results, by rank."""
+    return [results[0] for results in run_all([(scenario, arguments)], size, environment=environment)]
+
+
+def run_all(scenarios, size=4, *, environment=None):
+    """Each ``MODULE.FUNCTION`` of ``tests.torch_backend`` with its arguments, in ``size`` processes: lists of the
+    results, by rank. PyTorch is imported once for all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = []
+        for rank in range(size):
+            own = {**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "WORLD_SIZE": str(size),
+                   "SCENARIO": json.dumps([scenarios, folder]), **(environment or {})}
+            ranks.append(subprocess.Popen([sys.executable, "-m", "tests.torch_backend.rank"], cwd=ROOT, env=own,
+                                          stdout=subprocess.PIPE, text=True))
+        try:
+            outputs = [rank.communicate(timeout=LIMIT)[0] for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+    statuses = [rank.returncode for rank in ranks]
+    assert statuses == [0] * size, (statuses, outputs)
+    return [json.loads(output.splitlines()[-1]) for output in outputs]
