@@ -10,7 +10,7 @@ import numpy as np
 
 from dmace.cluster_client.protocol import Message, Parts, Result
 from dmace.drivers.ace import root_code
-from hw.ace.collectives import Collective, Ordered
+from hw.ace.collectives import Collective, Numbered, Ordered
 from hw.ace.config import AceConfig
 from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import CommandFlag, CommandWord, Status
@@ -71,8 +71,10 @@ class Accelerators:
 
     def communicators(self) -> list[Message]:
         """Communicators, as the welcome has them."""
-        def name(program: Collective | Ordered) -> str:
-            return f"{program.collective.name} in rank order" if isinstance(program, Ordered) else program.name
+        def name(program: Numbered) -> str:
+            if isinstance(program, Collective):
+                return program.name
+            return f"{program.collective.name}{' in rank order' if isinstance(program, Ordered) else ', one-shot'}"
 
         return [{"groups": self._cluster.groups(number),
                  "left_out": {name(program): why for program, why in left_out.items()}}
