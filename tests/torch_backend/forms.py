@@ -161,7 +161,7 @@ def asynchronous(store, path):
 
 
 def statistics(store, path, elements):
-    """Of one all-reduce."""
+    """Statistics of one all-reduce."""
     start(store, socket=path)
     dmace.torch.reset_stats()
     dist.all_reduce(torch.ones(elements))

@@ -20,11 +20,25 @@ def run(scenario, size=4, *, environment=None, **arguments):
 def run_all(scenarios, size=4, *, environment=None):
     """Each ``MODULE.FUNCTION`` of ``tests.torch_backend`` with its arguments, in ``size`` processes: lists of the
     results, by rank. PyTorch is imported once for all of them."""
+    statuses, outputs = _run(scenarios, size, environment or {})
+    assert statuses == [0] * size, (statuses, outputs)
+    return outputs
+
+
+def run_killed(scenario, victim, size=4, **arguments):
+    """As :func:`run`; the process of one rank ends without a result."""
+    statuses, outputs = _run([(scenario, arguments | ({"victim": victim} if "after" in arguments else {}))], size, {})
+    assert outputs[victim] is None and [status for rank, status in enumerate(statuses) if rank != victim] == [0] * (
+        size - 1), (statuses, outputs)
+    return [output and output[0] for output in outputs]
+
+
+def _run(scenarios, size, environment):
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(size):
             own = {**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "WORLD_SIZE": str(size),
-                   "SCENARIO": json.dumps([scenarios, folder]), **(environment or {})}
+                   "SCENARIO": json.dumps([scenarios, folder]), **environment}
             ranks.append(subprocess.Popen([sys.executable, "-m", "tests.torch_backend.rank"], cwd=ROOT, env=own,
                                           stdout=subprocess.PIPE, text=True))
         try:
@@ -32,6 +46,5 @@ def run_all(scenarios, size=4, *, environment=None):
         finally:
             for rank in ranks:
                 rank.kill()
-    statuses = [rank.returncode for rank in ranks]
-    assert statuses == [0] * size, (statuses, outputs)
-    return [json.loads(output.splitlines()[-1]) for output in outputs]
+    return ([rank.returncode for rank in ranks],
+            [json.loads(output.splitlines()[-1]) if output.strip() else None for output in outputs])

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training with PyTorch: the same bits in every run, with every size of buckets, and with lost packets."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.torch_backend.processes import ROOT, run_all, run_killed
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.rtl
+
+RING = ("--nodes", "4", "--memory", "16")
+LOSSY = (*RING, "--faults", "loss=0.03")
+EACH_PARAMETER = 1e-6
+"""Megabytes of a bucket that has one parameter."""
+
+
+def same_but_for_rounding(found, expected):
+    assert found["losses"] != [] and [float.fromhex(loss) for loss in found["losses"]] == pytest.approx(
+        [float.fromhex(loss) for loss in expected["losses"]], rel=1e-5)
+
+
+def test_transformer(clusters):
+    path, lossy = clusters(*RING), clusters(*LOSSY)
+    variants = [{"path": path}, {"path": path}, {"path": path, "bucket_mb": 0.004},
+                {"path": path, "bucket_mb": EACH_PARAMETER}, {"path": lossy}, {"name": "gloo"},
+                {"path": path, "fsdp": True}, {"path": lossy, "fsdp": True}]
+    for rank in run_all([("training.transformer", one) for one in variants]):
+        first, *others, gloo, sharded, sharded_lossy = rank
+        assert [one == first for one in others] == [True] * 4
+        assert sharded == sharded_lossy
+        same_but_for_rounding(first, gloo)
+        same_but_for_rounding(sharded, gloo)
+
+
+def test_order_matters_without_rank_order(clusters):
+    """The check above can fail: without rank order, sizes of buckets change the bits."""
+    path = clusters(*RING)
+    variants = [{"path": path, "order": False, "bucket_mb": size} for size in (25, EACH_PARAMETER)]
+    one, other = run_all([("training.transformer", variant) for variant in variants])[0]
+    assert one["digest"] != other["digest"]
+
+
+def test_digits(clusters):
+    pytest.importorskip("sklearn")
+    path = clusters(*RING)
+    variants = [{"path": path}, {"path": path, "bucket_mb": EACH_PARAMETER}, {"path": clusters(*LOSSY)},
+                {"name": "gloo"}]
+    for first, small, lossy, gloo in run_all([("training.digits", one) for one in variants]):
+        assert first == small == lossy
+        same_but_for_rounding(first, gloo)
+
+
+@pytest.mark.parametrize("victim", (0, 2))
+def test_killed_rank(victim):
+    found = run_killed("training.killed", victim, after=0.5)
+    for rank, one in enumerate(found):
+        if rank != victim:
+            assert f"Rank {victim} has ended without leaving the cluster." in one["error"]
+            assert one["seconds"] < 20
+
+
+def test_exception_of_a_rank():
+    found = run_killed("training.raises", 1)
+    assert [one for rank, one in enumerate(found) if rank != 1] == [
+        "Rank 1 has ended without leaving the cluster."] * 3
+
+
+def test_example_with_torchrun(tmp_path):
+    """The example by ``torchrun``, which starts its own cluster, and by itself."""
+    example = ROOT / "examples" / "torch_characters.py"
+    found = []
+    for command in (("-m", "torch.distributed.run", "--nproc-per-node=4", "--rdzv-backend=c10d",
+                     "--rdzv-endpoint=localhost:0"), ()):
+        subprocess.run([sys.executable, *command, str(example), "--steps=1", f"--json={tmp_path / 'result'}"],
+                       check=True, stdout=subprocess.DEVNULL, cwd=ROOT, timeout=150,
+                       env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)})
+        found.append(json.loads((tmp_path / "result").read_text()))
+    assert found[0] == found[1] and len(found[0]["losses"]) == 1
