@@ -7,11 +7,12 @@ PYTHON := .venv/bin/python
 # Random seed of the tests. `make test SEED=` chooses a new one.
 SEED ?= 1198034105
 
-.PHONY: help demo demo-train demo-predict test test-long linux fpga lint clean distclean
+.PHONY: help demo demo-train demo-torch demo-predict test test-long linux fpga lint clean distclean
 
 help:
 	@echo "make demo         install into .venv, simulate the DMA engine, build a small bitstream"
 	@echo "make demo-train   train a classifier of handwritten digits on four ranks; the simulated RTL adds the gradients"
+	@echo "make demo-torch   train a small transformer with PyTorch on four ranks, whose collectives run through the RTL"
 	@echo "make demo-predict predict training of ResNet-50 on 16 accelerators and write an HTML report"
 	@echo "make test         check style and types, and run the tests of the first stage (ARGS='-k name' for pytest)"
 	@echo "make test-long    run the tests of the second stage: area budgets, simulated netlists and boards, block variants"
@@ -30,6 +31,10 @@ demo:
 demo-train:
 	@scripts/setup.sh train
 	@$(PYTHON) examples/train_digits.py
+
+demo-torch:
+	@scripts/setup.sh torch
+	@$(PYTHON) examples/torch_characters.py $(ARGS)
 
 demo-predict:
 	@scripts/setup.sh
