@@ -17,8 +17,8 @@ _HEAD = """
 ## The collectives accelerator
 
 `scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`) and stores the results
-in `docs/area_ace.json`. The levels of these tables are from the earlier count: by the present one no block of `tiny`
-has more than 8 (`tests/ace/test_synthesis.py --long --soak -s` prints them). *Shift*: LUTs used as shift registers.
+in `docs/area_ace.json`. `tiny` is measured as it is; the figures of `base` and `wide`, and their levels by an earlier
+count, are from before the accelerator had pipes and one-shot all-reduces. *Shift*: LUTs used as shift registers.
 *Transistors*: logic and flip-flops in thousands, by Yosys's mapping to small gates (`fpga/gates.py`), without memories,
 whose bits are in the last column.
 """
@@ -32,6 +32,19 @@ _WHOLE = """
 In one piece, with the SRAM of slots, `{config}` takes {lut:,} LUT, {flip_flop:,} FF, {lut_ram:,} LUT-RAM, {block_ram:g}
 RAMB36 and {dsp} DSP, and has {levels} levels (`--whole`).
 """
+
+_PIPES = """
+**Pipes.** Each has its own `receive` with lanes and its own `transmit`; `pool`, SRAM (here without its memory) and the
+stages that merge and split grow, everything else is shared (`--pipes 2`, `--pipes 4`). LUTs, and for all blocks LUTs
+and flip-flops also relative to one pipe:
+
+| | pipes | receive and transmit | pool | SRAM's banks | merge, split | all LUT | | all FF | | levels |
+|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+_PIPED = {"receive": "ports", "transmit": "ports", "pool": "pool", "sram": "sram", "pipe_merge": "turns",
+          "pipe_split": "turns"}
+"""Blocks that several pipes change, by column."""
 
 _SPLIT = """
 **SRAM against logic.** The authors of ACE (ISCA'21) give, at 28 nm, 5,113,696 um2 for 4 MB of SRAM, 159,803 for
@@ -60,7 +73,9 @@ against budgets; the budgets of the blocks of `tiny` are in `fpga/budgets.toml`;
 
 def section(figures: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown of ``{config: {"sram_bits": ..., "blocks": {name: figures}, "whole": figures}}``."""
+    measured = {name: found for name, found in figures.items() if "pipes_2" in found}
     return (_HEAD + "".join(_preset(name, found) for name, found in figures.items())
+            + _PIPES + "".join(_pipes(name, found) for name, found in measured.items())
             + _SPLIT.format(sram=SRAM_TRANSISTORS) + "\n".join(_split(*item) for item in figures.items()) + "\n"
             + _SPLIT_TAIL + _TAIL)
 
@@ -79,6 +94,30 @@ def _preset(config: str, found: Mapping[str, Any]) -> str:
     whole = found.get("whole")
     return (_TABLE.format(config=config) + "\n".join(lines) + "\n"
             + (_WHOLE.format(config=config, **whole) if whole else ""))
+
+
+def _pipes(config: str, found: Mapping[str, Any]) -> str:
+    """A row for each number of pipes that was measured."""
+    one, lines = found["blocks"], []
+    for pipes in (1, 2, 4):
+        own = found.get(f"pipes_{pipes}", {}) if pipes > 1 else {}
+        if pipes > 1 and not own:
+            continue
+        blocks = {**{name: row for name, row in one.items() if not own or name not in _PIPED}, **own}
+        columns = dict.fromkeys(_PIPED.values(), 0)
+        for name, row in blocks.items():
+            # A pipe's blocks are called "receive of 2 ports".
+            if column := _PIPED.get(name.partition(" ")[0]):
+                columns[column] += row["count"] * row["lut"]
+        totals = [(_total(blocks, kind), _total(blocks, kind) / _total(one, kind)) for kind in ("lut", "flip_flop")]
+        lines.append(f"| {config} | {pipes} | {' | '.join(f'{value:,}' for value in columns.values())} | "
+                     + " | ".join(f"{value:,} | {ratio:.2f}" for value, ratio in totals)
+                     + f" | {max(row['levels'] for row in blocks.values())} |\n")
+    return "".join(lines)
+
+
+def _total(blocks: Mapping[str, Any], kind: str) -> int:
+    return sum(row["count"] * row[kind] for row in blocks.values())
 
 
 def _row(name: str, figures: Mapping[str, Any]) -> str:
