@@ -76,10 +76,11 @@ class Session:
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._drain)
-        worker = threading.Thread(target=self._work, name="accelerators")
-        worker.start()
+        worker = threading.Thread(target=self._work, name="accelerators", daemon=True)
         begun, deadline = False, None if self._wait is None else time.monotonic() + self._wait
+        interrupted = True
         try:
+            worker.start()
             while not begun or self._peers:
                 begun = begun or bool(self._peers)
                 for key, events in self._selector.select(None if deadline is None or begun else 1.0):
@@ -88,12 +89,15 @@ class Session:
                     else:
                         key.data()
                 if not begun and deadline is not None and time.monotonic() > deadline:
-                    return False
-            return True
+                    break
+            interrupted = False
+            return begun
         finally:
             self._stopping = True
             self._jobs.put(None)
-            worker.join()
+            # After a signal the process ends, and nothing waits for a build.
+            if not interrupted:
+                worker.join()
             for key in list(self._selector.get_map().values()):
                 if isinstance(key.data, _Peer):
                     key.data.connection.close()
