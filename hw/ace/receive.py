@@ -275,7 +275,8 @@ class Receive(wiring.Component):
         when that is written. ``ends``: the last beat of ``packet`` is accepted."""
         if self.config.local_port not in self.numbers:
             return C(0)
-        # Each beat of a packet is as far behind the packet's first as in the previous packet, or farther.
+        # Each beat of a packet is as far behind the packet's first as in the previous packet, or farther. Lanes that
+        # take several cycles for a beat wait longer than they had to.
         cycles = write_latency(self.config) + 1
         left, beats = Signal(range(cycles + 1)), packet.landed.beats
         m.d.sync += left.eq(Mux(ends & packet.landed.local, Mux(beats < cycles, cycles - 1 - beats, 0),
