@@ -137,10 +137,10 @@ class Fsm(wiring.Component):
             packets.header.offset.eq(current.target), packets.header.beats.eq(length - 1),
             packets.header.reduce.eq(current.reduce),
         ]
-        # A send without beats has no packet.
         # In the loopback, sums may replace what was sent before.
         with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
             m.d.sync += settled.eq(1)
+        # A send without beats has no packet.
         m.d.sync += packets.valid.eq(sending & chunk.filled & may & there & (left != 0) & ~packets.taken)
         with m.If(self.grants.valid):
             m.d.sync += granted.eq(self.grants.granted)
