@@ -190,7 +190,7 @@ class Receive(wiring.Component):
         packet = self._packet(m, known, port, flit, looked)
         live, accepted = Signal(), Signal()
         paced = self._pause(m, accepted & packet.reduce, alus.slices)
-        spaced = self._spaced(m, accepted & last, packet)
+        spaced = self._spaced(m, accepted & last, packet, alus.slices)
         m.d.comb += [
             live.eq(known & ~packet.dropped),
             self.update.valid.eq(live & ~(packet.reduce & paced) & ~spaced),
@@ -270,16 +270,16 @@ class Receive(wiring.Component):
         m.d.sync += left.eq(Mux(reduces, slices - 1, left - left.any()))
         return left.any()
 
-    def _spaced(self, m, ends, packet):
-        """Whether a packet of the loopback has to wait: a beat of it follows the same one of the previous packet only
-        when that is written. ``ends``: the last beat of ``packet`` is accepted."""
+    def _spaced(self, m, ends, packet, slices):
+        """Whether a packet of the loopback has to wait: a beat of it reads what the same one of the previous packet
+        wrote. ``ends``: the last beat of ``packet`` is accepted."""
         if self.config.local_port not in self.numbers:
             return C(0)
-        # Each beat of a packet is as far behind the packet's first as in the previous packet, or farther. Lanes that
-        # take several cycles for a beat wait longer than they had to.
-        cycles = write_latency(self.config) + 1
-        left, beats = Signal(range(cycles + 1)), packet.landed.beats
-        m.d.sync += left.eq(Mux(ends & packet.landed.local, Mux(beats < cycles, cycles - 1 - beats, 0),
+        # Each beat of a packet is as far behind the packet's first as in the previous packet, or farther: ``slices``
+        # cycles for each beat, or one in a packet that is not reduced; of the latter, none reads.
+        cycles, beats = write_latency(self.config) + 1, packet.landed.beats
+        passed, left = Mux(packet.reduce, beats * slices, beats), Signal(range(cycles + 1))
+        m.d.sync += left.eq(Mux(ends & packet.landed.local, Mux(passed < cycles, cycles - 1 - passed, 0),
                                 left - left.any()))
         return left.any() & packet.landed.local
 
