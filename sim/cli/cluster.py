@@ -11,7 +11,7 @@ from math import prod
 from hw.ace.config import PRESETS
 from hw.errors import UserError
 from sim.ace.faults import HELP, parse
-from sim.cli.terminal_ace import add_config, nodes
+from sim.cli.terminal_ace import add_config, add_links, check_links, nodes
 from sim.terminal import add_seed, check_range, integer
 
 __all__ = ["configure", "run"]
@@ -32,12 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", default="4", metavar="SHAPE", help="ranks along each dimension: 4, 4x2, 4x2x2 "
                         "(default: 4)")
     add_config(parser)
-    parser.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
-                        help="latency of all links (default: 20)")
-    parser.add_argument("--link-rate", type=float, default=0.0, metavar="BYTES",
-                        help="bandwidth of all links in bytes per cycle; 0 for one beat (default: 0)")
-    parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES",
-                        help="latency of the memories (default: 100)")
+    add_links(parser)
     parser.add_argument("--memory", type=integer, default=MOST_MEMORY, metavar="MIB",
                         help=f"each rank's memory, up to {MOST_MEMORY} MiB, of which only used pages exist "
                         f"(default: {MOST_MEMORY})")
@@ -49,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     shape = nodes(args.nodes)
     if prod(shape) < 2:
         raise UserError("A cluster needs 2 ranks at least.")
-    check_range("--link-latency", args.link_latency, 1, 100_000)
-    check_range("--latency", args.latency, 1, 100_000)
+    check_links(args)
+    check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_range("--memory", args.memory, 1, MOST_MEMORY)
     faults = None if args.faults is None else parse(args.faults)
     if faults is not None:
@@ -71,7 +66,11 @@ def run(args: argparse.Namespace) -> int:
         return Session(listener, shape, args.memory * MIB, make, wait=wait).serve()
 
     if args.descriptor is not None:
-        with socket.socket(fileno=args.descriptor) as listener:
+        try:
+            listener = socket.socket(fileno=args.descriptor)
+        except OSError as error:
+            raise UserError(f"--descriptor must be of a socket, not {args.descriptor}: {error.strerror}.") from error
+        with listener:
             return 0 if session(listener, FIRST_RANK) else 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with listen(args.socket) as listener:

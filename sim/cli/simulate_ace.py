@@ -24,7 +24,7 @@ from hw.ace.numerics.formats import DType, Reduction
 from hw.errors import UserError
 from sim.ace.faults import HELP, counted, parse
 from sim.ace.varying import extents
-from sim.cli.terminal_ace import add_config, at_work, nodes
+from sim.cli.terminal_ace import add_config, add_links, at_work, check_links, nodes
 from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
@@ -67,12 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write each packet, each chunk's phases and the memories' "
                         "bursts, as JSON for Perfetto or chrome://tracing")
     add_config(parser)
-    parser.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
-                        help="latency of all links (default: 20)")
-    parser.add_argument("--link-rate", type=float, default=0.0, metavar="BYTES",
-                        help="bandwidth of all links in bytes per cycle; 0 for one beat (default: 0)")
-    parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES",
-                        help="latency of the memories (default: 100)")
+    add_links(parser)
     parser.add_argument("--stall", type=float, default=0.0, metavar="P",
                         help="probability of stalls on all links and channels (default: 0)")
     parser.add_argument("--faults", metavar="SPEC", help=HELP)
@@ -86,8 +81,7 @@ def run(args: argparse.Namespace) -> int:
     collective, dtype = Collective[args.collective.upper()], DType[args.dtype.upper()]
     op = Reduction[args.op.upper()]
     check_range("--root", args.root, 0, ranks - 1, f" in {args.nodes}")
-    check_range("--link-latency", args.link_latency, 1, 100_000)
-    check_range("--latency", args.latency, 1, 100_000)
+    check_links(args)
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     if not 0 <= args.stall < 1:
         raise UserError(f"--stall must be at least 0 and less than 1, not {args.stall}.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import prod
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,12 +14,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from hw.ace.config import DIMENSIONS, MAX_RANKS, PIPES, PRESETS, AceConfig
 from hw.errors import UserError
-from sim.terminal import integer
+from sim.terminal import check_range, integer
 
 if TYPE_CHECKING:
     from sim.ace.shared_library import Library
 
-__all__ = ["NotifyCycles", "add_config", "add_pipes", "at_work", "nodes", "with_pipes"]
+__all__ = ["NotifyCycles", "add_config", "add_links", "add_pipes", "at_work", "check_links", "nodes", "with_pipes"]
 
 NotifyCycles = Callable[[int, int | None, str], None]
 """Takes what is done, out of how much, and a note."""
@@ -28,6 +28,23 @@ NotifyCycles = Callable[[int, int | None, str], None]
 def add_config(parser: argparse.ArgumentParser, default: str = "tiny") -> None:
     parser.add_argument("--config", default=default, choices=list(PRESETS), metavar="C",
                         help=f"preset of the accelerator: {', '.join(PRESETS)} (default: {default})")
+
+
+def add_links(parser: argparse.ArgumentParser) -> None:
+    """Add the options of links and memories; :func:`check_links` checks them."""
+    parser.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
+                        help="latency of all links (default: 20)")
+    parser.add_argument("--link-rate", type=float, default=0.0, metavar="BYTES",
+                        help="bandwidth of all links in bytes per cycle; 0 for one beat (default: 0)")
+    parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES",
+                        help="latency of the memories (default: 100)")
+
+
+def check_links(args: argparse.Namespace) -> None:
+    check_range("--link-latency", args.link_latency, 1, 100_000)
+    check_range("--latency", args.latency, 1, 100_000)
+    if not isfinite(args.link_rate) or args.link_rate < 0:
+        raise UserError(f"--link-rate must be 0 or a number of bytes per cycle, not {args.link_rate:g}.")
 
 
 def add_pipes(parser: argparse.ArgumentParser) -> None:
