@@ -94,6 +94,8 @@ def test_sim_of_a_barrier(tmp_path):
     (["--input", "words.npz"], "must be of real numbers"),
     (["--input", "four.npz", "--collective", "reduce_scatter", "--count", "3"], "4 times as many elements"),
     (["--stall", "1"], "--stall must be at least 0"),
+    (["--link-rate", "-1"], "--link-rate must be 0 or a number of bytes per cycle, not -1."),
+    (["--link-rate", "nan"], "--link-rate must be 0 or a number of bytes per cycle, not nan."),
     (["--json", "none/file"], "there is no folder"),
 ], ids=str)
 def test_sim_says_what_is_wrong(arguments, message, tmp_path, monkeypatch, capsys):
