@@ -165,7 +165,7 @@ def encode(message: Message) -> bytes:
 def decode(packet: bytes) -> Message:
     try:
         message = json.loads(packet)
-    except ValueError:
+    except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise DmaceError(f"A message must be a JSON object with a type, not {packet[:40]!r}.")

@@ -179,7 +179,7 @@ class Session:
                 self._flush(peer)
         except Disconnected:
             self._gone(peer, f"Rank {peer.rank} has ended without leaving the cluster.")
-        except (UserError, KeyError, TypeError, ValueError) as error:
+        except (UserError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, UserError) else f"A message is malformed: {error!r}."
             with contextlib.suppress(OSError):
                 peer.connection.send(encode({"type": "refused", "reason": reason}))
@@ -242,7 +242,9 @@ class Session:
             if known.communicator != communicator or list(known.ranks) != ranks:
                 raise DmaceError(f"Group {name} has ranks {list(known.ranks)}, and not {ranks}.")
             return
-        if self._communicators is None or ranks not in self._communicators[communicator]["groups"] or rank not in ranks:
+        communicators = self._communicators or []
+        if (not 0 <= communicator < len(communicators) or ranks not in communicators[communicator]["groups"]
+                or rank not in ranks):
             raise DmaceError(f"Communicator {communicator} has no group of ranks {ranks} with rank {rank}.")
         group = self._groups[name] = Group(name, communicator, ranks)
         for gone in self._left.keys() & set(ranks):
