@@ -14,6 +14,7 @@ from sim.cluster_server.server import Session
 
 HELLO = {"type": "hello", "version": VERSION, "size": 2}
 GROUP = {"type": "group", "name": "world", "communicator": 0, "ranks": [0, 1]}
+OTHER = {**GROUP, "name": "other"}
 COLLECTIVE = {"type": "collective", "number": 1, "group": "world", "collective": "BARRIER"}
 
 
@@ -60,9 +61,10 @@ def welcomed(connection):
 
 @pytest.mark.parametrize("wrong", [
     b"[" * 100_000, b"nothing", b"[]", b"{}", b'{"type": 1}',
-    encode({"type": "group"}), encode({**GROUP, "communicator": 1}), encode({**GROUP, "communicator": -1}),
-    encode({**GROUP, "communicator": "first"}), encode({**GROUP, "communicator": float("inf")}),
-    encode({**GROUP, "ranks": [0, 2]}), encode({**GROUP, "ranks": 7}),
+    encode({"type": "group"}), encode({**GROUP, "ranks": [1, 0]}),
+    encode({**OTHER, "communicator": 1}), encode({**OTHER, "communicator": -1}),
+    encode({**OTHER, "communicator": "first"}), encode({**OTHER, "communicator": float("inf")}),
+    encode({**OTHER, "ranks": [0, 2]}), encode({**OTHER, "ranks": 7}),
     encode({**COLLECTIVE, "group": "nowhere"}), encode({"type": "collective"}),
     encode({**COLLECTIVE, "extents": {"send": 1}}), encode({"type": "hello"}), encode({"type": "run"}),
 ], ids=lambda packet: str(packet[:60]))
