@@ -178,8 +178,7 @@ class ClusterClient:
             try:
                 if self._socket in ready:
                     self._handle(receive(self._socket))
-                elif not ready:
-                    self._check_deadlines()
+                self._check_deadlines()
             except Disconnected:
                 self._end(self._lost())
             except DmaceError as error:
