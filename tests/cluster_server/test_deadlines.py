@@ -14,9 +14,9 @@ LATE = "BARRIER of group world has not completed at rank 0 within 0.5 s."
 
 
 def test_other_messages_do_not_extend_it(tmp_path):
-    """All collectives but the first are answered at once, and the rank takes 20 ms for each answer."""
+    """All collectives but the first get a response at once, and the rank takes 20 ms for each response."""
     path, all_posted, done = str(tmp_path / "cluster"), threading.Event(), threading.Event()
-    answers = {}
+    outcomes = {}
 
     def serve(listener):
         connection, _ = listener.accept()
@@ -28,17 +28,17 @@ def test_other_messages_do_not_extend_it(tmp_path):
             all_posted.wait(20)
             try:
                 for number in range(1, OTHERS):
-                    connection.send(encode({"type": "failed", "number": number, "reason": "answered"}))
+                    connection.send(encode({"type": "failed", "number": number, "reason": "refused by the test"}))
             except OSError:
                 pass    # the rank has left
             done.wait(20)
 
     def completion(number):
-        def ends(answer):
-            answers[number] = str(answer)
+        def ends(outcome):
+            outcomes[number] = str(outcome)
             if number == 0:
                 done.set()
-            elif answers[number] == "answered":
+            elif outcomes[number] == "refused by the test":
                 time.sleep(0.02)
 
         return ends
@@ -54,5 +54,5 @@ def test_other_messages_do_not_extend_it(tmp_path):
         assert done.wait(20)
         client.close()
         server.join(20)
-    assert answers[0] == LATE
-    assert len(answers) == OTHERS and 0 < list(answers.values()).count("answered") < OTHERS - 1
+    assert outcomes[0] == LATE
+    assert len(outcomes) == OTHERS and 0 < list(outcomes.values()).count("refused by the test") < OTHERS - 1

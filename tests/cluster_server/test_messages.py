@@ -78,8 +78,8 @@ def test_sender_is_refused(session, wrong):
     good.send(encode(COLLECTIVE))
     bad.send(wrong)
     assert receive(bad)["type"] == "refused"
-    answer = receive(good)
-    assert answer["type"] == "failed" and answer["number"] == 1 and "Rank 1 was refused: " in answer["reason"]
+    response = receive(good)
+    assert response["type"] == "failed" and response["number"] == 1 and "Rank 1 was refused: " in response["reason"]
 
 
 @pytest.mark.parametrize("wrong", [
