@@ -81,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
     doing = "all-reduce"
     with measuring(f"ace {args.config}") as (building, notify):
-        many = sweep.largest(config)
+        many = sweep.largest(replace(config, chunk_bytes=PRESETS[args.config].chunk_bytes))
+
         def bench_of(one: AceConfig, cycles: int) -> Bench:
             return Bench(one, build_library(one, status=building), link_rate=args.link_rate, link_latency=cycles,
                          dtype=DType[args.type.upper()], seed=args.seed, ordered=args.ordered,
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         lists = {"operating_points": list(operating_points.cases(benches_of_latencies, shape, size)),
                  "latency": list(latency.cases(bench, shape)),
                  "urgent": list(urgent.cases(bench, shape)) if args.urgent else [],
-                 "sweep": list(sweep.cases(benches[many], _default_bytes(config, (8,)))) if args.sweep else [],
+                 "sweep": list(sweep.cases(benches[many], _default_bytes(many, (8,)))) if args.sweep else [],
                  "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
         notify(doing, total=1 + sum(map(len, lists.values())))
         result: Row = {"config": args.config, "pipes": config.pipes, "fsms": config.fsms, "slots": config.slots,

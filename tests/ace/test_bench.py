@@ -147,8 +147,8 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "largest", lambda config: config)
     monkeypatch.setattr(sweep.cases, "__kwdefaults__", {"shapes": ((2,),), "fsms": (2,)})
     out, plot = tmp_path / "bench.json", tmp_path / "bench.png"
-    status = cli.main(["bench", "ace", "--nodes", "2x2", "--bytes", "8192", "--latency", "10", "--sweep", "--type",
-                       "int32", "--json", str(out), "--plot", str(plot)])
+    status = cli.main(["bench", "ace", "--nodes", "2x2", "--bytes", "8192", "--latency", "10", "--sizes", "preset",
+                       "--sweep", "--type", "int32", "--json", str(out), "--plot", str(plot)])
     shown = capsys.readouterr()
     assert status == 0, shown.err
     assert "Memory is read 2.25 times less" in shown.out
