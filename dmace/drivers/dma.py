@@ -125,7 +125,8 @@ class DmaDriver(RegisterDriver):
         ark : int or None
             The region of its segment 0: the queue is in ARK mode.
         ring : :class:`RingLocation` or None
-            The descriptor ring that drives it.
+            The descriptor ring that drives it. The engine refuses one with ``pair`` if the other queue of the pair,
+            2n and 2n + 1, has a ring, and one beside such a ring.
         settings
             Those of :data:`~hw.dma_engine.queue_settings.QUEUE_SETTINGS` with a keyword, for instance ``domain``,
             ``skip_errors``, ``target``, ``limit``, ``priority`` and ``weight``. A setting that is not given has its
@@ -141,7 +142,7 @@ class DmaDriver(RegisterDriver):
             if ring is not None:
                 await self._stage(Setter.RING, {
                     "ring_base": ring.base, "ring_records": ring.records or 0, "ring_size": ring.size,
-                    "ring_has_records": int(ring.records is not None)})
+                    "ring_has_records": int(ring.records is not None), "ring_pair": int(ring.pair)})
             await self._stage(None, values)
             await self.write("QUEUE_COMMIT", queue=queue)
 

@@ -94,7 +94,7 @@ class RegisterDriver:
             word = (await self.read(REFUSED_WORD))["word"]
             await self.write(REFUSED_WRITE, valid=1)
         register = next(register for register in self.map.registers if register.offset == fields["offset"])
-        return f"The write of {word:#x} to {register.name} was refused: {register.illegal(word)}"
+        return f"The write of {word:#x} to {register.name} was refused: {register.illegal(word) or register.guard}"
 
     async def enable_interrupts(self, **sources: bool) -> None:
         """Let these sources, and no others, drive irq."""

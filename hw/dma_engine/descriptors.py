@@ -67,7 +67,7 @@ RECORD_FIELDS = (("tag", 16), ("status", 7), ("phase", 1), ("bytes", 40))
 
 @dataclass(frozen=True, kw_only=True)
 class RingLocation:
-    """Addresses of a descriptor ring and of its records; ``records`` is None if there are none.
+    """Addresses of a descriptor ring and of its records, ``records`` is None if there are none; and its prefetch.
 
     Each address is a multiple of its area's length and of 4096. Raises ValueError otherwise.
     """
@@ -76,6 +76,8 @@ class RingLocation:
     #: Log2 of descriptors, and of records.
     size: int
     records: int | None = None
+    #: Prefetch twice as many descriptors: the other queue of the pair 2n and 2n + 1 cannot have a ring.
+    pair: bool = False
 
     def __post_init__(self) -> None:
         for what, address, entry_bytes in (("A descriptor ring", self.base, DESCRIPTOR_BYTES),

@@ -124,6 +124,7 @@ class DmaEngine(wiring.Component):
         wires.connect("front_end.occupancy", "control.occupancy")
         wires.connect("rings.refusing", "control.rings_refusing")
         wires.connect("rings.status", "control.rings")
+        wires.connect("rings.parts", "control.ring_parts")
         wires.broadcast("completion.held", "front_end.held", "control.held")
         wires.connect("completion.pending", "control.pending")
         wires.connect("front_end.events", "control.queue_events")

@@ -119,6 +119,8 @@ class RingSettings(data.Struct):
     """Log2 of descriptors and of records."""
     records: 1
     """The ring has records."""
+    pair: 1
+    """The ring has the prefetched descriptors of both queues of its pair."""
 
 
 class ArkSettings(data.Struct):

@@ -190,6 +190,11 @@ QUEUE_SETTINGS = (
         register="RING_CONFIG", field="records", lsb=8, width=1, setter=Setter.RING, member="ring.records",
         stages=("rings/lifecycle.py",)),
     QueueSetting(
+        name="ring_pair", doc="The ring prefetches as many descriptors as both rings of its pair, queues 2n and "
+                              "2n + 1; the other queue then has none.",
+        register="RING_CONFIG", field="pair", lsb=9, width=1, setter=Setter.RING, member="ring.pair",
+        stages=("rings/lifecycle.py",)),
+    QueueSetting(
         name="ark_base", doc="Region that is the queue's segment 0.",
         register="QUEUE_ARK", field="base", width=REGION_ID_WIDTH, setter=Setter.ARK, member="ark.base",
         stages=("frontend/ark_words.py",)),

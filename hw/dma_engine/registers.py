@@ -163,7 +163,10 @@ def _queues(config: DmaConfig) -> Sequence[Register]:
     return (
         *_queue_settings(config),
         Register("QUEUE_COMMIT", [number_field("queue", config.queues, PULSE, doc="Queue to configure.")],
-                 doc="Writes the staged configuration to a queue, which must have nothing in flight."),
+                 doc="Writes the staged configuration to a queue, which must have nothing in flight. Refused for a "
+                     "ring if the other queue of its pair, 2n and 2n + 1, has a ring, and one of the two "
+                     "RING_CONFIG.pair.",
+                 guard="the other queue of its pair has a ring, and one of the two RING_CONFIG.pair"),
         Register("QUEUE_COMMAND", [
             number_field("queue", config.queues, PULSE, doc="Queue to command."),
             Field("command", 3, PULSE, lsb=8, enum=Command, legal=range(min(Command), max(Command) + 1),

@@ -26,7 +26,8 @@ def register_signature(register: Register) -> wiring.Signature:
     """Hardware side of one register, as seen from the register bank.
 
     A member per field that is not constant: ``Out(width)`` for RW and PULSE; ``In(width)`` for RO; for W1C
-    ``Out(width)`` and, to set bits, ``<field>_set``: ``In(width)``. In addition ``written_stb`` and ``read_stb``.
+    ``Out(width)`` and, to set bits, ``<field>_set``: ``In(width)``. In addition ``written_stb`` and ``read_stb``, and
+    ``refuse``: ``In(1)`` if the register is guarded.
     """
     members = {}
     for field in register.fields:
@@ -36,7 +37,8 @@ def register_signature(register: Register) -> wiring.Signature:
         members[field.member] = direction(field.width, init=field.reset or None)
         if field.access is Access.W1C:
             members[f"{field.member}_set"] = In(field.width)
-    return wiring.Signature(members | {"written_stb": Out(1), "read_stb": Out(1)})
+    return wiring.Signature(members | {"written_stb": Out(1), "read_stb": Out(1)}
+                            | ({"refuse": In(1)} if register.guard else {}))
 
 
 class RegisterBank(wiring.Component):
@@ -45,8 +47,8 @@ class RegisterBank(wiring.Component):
     A write changes the bytes whose strobes are set. A write to a register that has a PULSE field
     must have all four strobes set; otherwise it gets SLVERR and has no effect. A write without any strobe
     to another register gets OKAY and has no effect. Writes to RO fields, and to bits without a field, have
-    no effect. A write of an illegal value to a field gets SLVERR, has no effect, and is recorded in
-    REFUSED_WRITE; bytes without a strobe count with their stored value within an RW field, and as 0 above
+    no effect. A write of an illegal value to a field, or one that hardware refuses, gets SLVERR, has no effect, and is
+    recorded in REFUSED_WRITE; bytes without a strobe count with their stored value within an RW field, and as 0 above
     it. An access to an address without a register gets SLVERR, and reads 0. The two lowest address bits,
     ``awprot`` and ``arprot`` are ignored.
 
@@ -57,7 +59,7 @@ class RegisterBank(wiring.Component):
     Parameters
     ----------
     register_map : RegisterMap
-        The registers, including ``refusal_registers`` if any field has legal values.
+        The registers, including ``refusal_registers`` if any field has legal values or any register is guarded.
 
     Members
     -------
@@ -75,12 +77,15 @@ class RegisterBank(wiring.Component):
         * ``written_stb``: ``Out(1)``. High for the one cycle in which PULSE fields have their value,
           and RW and W1C fields have their new value for the first time. Given whatever the access of
           the fields is, but not for writes that are refused or have no strobe.
+        * ``refuse``: ``In(1)``, of a guarded register. Refuse a write of ``writing``, if there is one in this cycle.
         * ``read_stb``: ``Out(1)``. High for the one cycle in which software reads the register: the
           values at the end of this cycle are returned.
 
         Not those of ``refusal_registers``, which the bank drives itself, and not those with constant fields only.
-    refused : ``Out(1)``, if any field has legal values
-        A write was refused because of its values in the cycle before.
+    refused : ``Out(1)``, if there are ``refusal_registers``
+        A write was refused because of its values, or by hardware, in the cycle before.
+    writing : ``Out(32)``, if any register is guarded
+        Word of the write that is made.
     reading : ``Out(register_map.addr_width)``
         Address of the read that is made, for a register whose field is looked up.
 
@@ -98,9 +103,10 @@ class RegisterBank(wiring.Component):
         self._register_map = register_map
         names = {register.name for register in register_map.registers}
         self._refuses = any(register.limited for register in register_map.registers)
+        self._guards = any(register.guard for register in register_map.registers)
         self._own = {REFUSED_WRITE, REFUSED_WORD} if self._refuses else set()
         if not self._own <= names:
-            raise ValueError(f"Register map {register_map.name!r} has fields with legal values, and must have "
+            raise ValueError(f"Register map {register_map.name!r} has registers that refuse writes, and must have "
                              f"{REFUSED_WRITE} and {REFUSED_WORD}")
         constant = {register.name for register in register_map.registers
                     if all(field.constant for field in register.fields)}
@@ -108,7 +114,8 @@ class RegisterBank(wiring.Component):
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=register_map.addr_width, data_width=REGISTER_WIDTH)),
         } | {r.member: Out(register_signature(r)) for r in register_map.registers if r.name not in self._internal}
-          | ({"refused": Out(1)} if self._refuses else {}) | {"reading": Out(register_map.addr_width)})
+          | ({"refused": Out(1)} if self._refuses else {}) | {"reading": Out(register_map.addr_width)}
+          | ({"writing": Out(REGISTER_WIDTH)} if self._guards else {}))
 
     @property
     def register_map(self) -> RegisterMap:
@@ -130,6 +137,9 @@ class RegisterBank(wiring.Component):
         data, strb = Signal(REGISTER_WIDTH, reset_less=True), Signal(REGISTER_WIDTH // 8, reset_less=True)
         data_full = Signal()
         mapped, partial, illegal = Signal(), Signal(), Signal()
+
+        if self._guards:
+            m.d.comb += self.writing.eq(data)
 
         # A write happens as soon as address and data are there and its response can be stored.
         write_en = Signal()
@@ -190,8 +200,9 @@ class RegisterBank(wiring.Component):
                 m.d.sync += [note.offset.eq(Cat(C(0, 2), addr[2:])), word.word.eq(data)]
 
     def _illegal(self, register, data, strb, some):
-        """Whether a write would give a field of the register a value that is not legal."""
-        port, found = self._ports[register.name], C(0)
+        """Whether a write is refused by hardware, or would give a field of the register a value that is not legal."""
+        port = self._ports[register.name]
+        found = port.refuse if register.guard else C(0)
         whole = register.has(Access.PULSE)      # else parts of it may be written
         for field in register.fields:
             if field.legal is None:

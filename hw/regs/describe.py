@@ -18,7 +18,8 @@ from hw.regs.field import REGISTER_WIDTH, UNPLACED, Access, Field, check_doc, ch
 __all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "constant_field", "register_pair"]
 
 # The register bank uses these names itself.
-_RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "reading", "refused", "register_map", "signature"}
+_RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "reading", "refused", "register_map", "signature",
+                       "writing"}
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Register:
         Purpose of the register, in a sentence.
     offset : int, optional
         Byte offset in the map, a multiple of 4. Filled in by the map if not given.
+    guard : str, optional
+        Hardware may refuse a write, whatever the values are: the reason, as part of a sentence.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Register:
     _: KW_ONLY
     doc: str
     offset: int = UNPLACED
+    guard: str = ""
 
     def __post_init__(self) -> None:
         check_name("Register", self.name, _RESERVED_REGISTERS)
@@ -114,8 +118,8 @@ class Register:
 
     @property
     def limited(self) -> bool:
-        """Whether a field restricts the values that software may write."""
-        return any(field.legal is not None for field in self.fields)
+        """Whether a write may be refused: a field restricts its values, or hardware decides."""
+        return bool(self.guard) or any(field.legal is not None for field in self.fields)
 
     def end(self, field: Field) -> int:
         """Bit of the next field above ``field``, or the width of the register."""

@@ -103,6 +103,7 @@ def to_json(register_map: RegisterMap) -> str:
             "doc": reg.doc,
             "offset": reg.offset,
             "reset": reg.reset,
+            "guard": reg.guard or None,
             "fields": [{
                 "name": field.name,
                 "doc": field.doc,

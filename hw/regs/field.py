@@ -17,7 +17,7 @@ UNPLACED: Any = None
 read before it is filled in, so their type is plain ``int``."""
 
 # The register bank uses these names itself.
-_RESERVED_FIELDS = {"read_stb", "signature", "written_stb"}
+_RESERVED_FIELDS = {"read_stb", "refuse", "signature", "written_stb"}
 
 
 class Access(Enum):

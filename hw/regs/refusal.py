@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalid numbers: fields with a legal range, and the registers that report a write outside it."""
+"""Invalid numbers: fields with a legal range, and the registers that report a refused write."""
 
 from hw.regs.describe import Register
 from hw.regs.field import REGISTER_WIDTH, UNPLACED, Access, Field
@@ -17,10 +17,10 @@ def number_field(name: str, count: int, access: Access, *, doc: str, lsb: int = 
 
 
 def refusal_registers(addr_width: int) -> tuple[Register, Register]:
-    """Registers that report the first write refused because of an illegal value.
+    """Registers that report the first write refused because of an illegal value, or by hardware.
 
-    A map with such fields includes them (with a star), and the register bank drives them. A refused write sets
-    ``REFUSED_WRITE.valid``, software clears it; while it is set, later refusals are not recorded.
+    A map with such fields or registers includes them (with a star), and the register bank drives them. A refused write
+    sets ``REFUSED_WRITE.valid``, software clears it; while it is set, later refusals are not recorded.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def refusal_registers(addr_width: int) -> tuple[Register, Register]:
         Register(REFUSED_WRITE, [
             Field("offset", addr_width, Access.RO, doc="Offset of the register."),
             Field("valid", 1, Access.W1C, lsb=REGISTER_WIDTH - 1, doc="A write was refused; write 1 to clear."),
-        ], doc="The first write since valid was cleared that was refused for an illegal number. It got SLVERR and "
-               "changed nothing."),
+        ], doc="The first write since valid was cleared that was refused: for an illegal number, or for the reason "
+               "that its register names. It got SLVERR and changed nothing."),
         Register(REFUSED_WORD, [Field("word", REGISTER_WIDTH, Access.RO, doc="Written word.")],
                  doc="Word of the write that REFUSED_WRITE reports."),
     )

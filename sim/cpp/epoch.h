@@ -19,6 +19,7 @@ struct Request {
 // An epoch of a queue: from its configuration to its end.
 struct Epoch {
     uint64_t base = 0;
+    bool pair = false;  // a ring with the descriptors of both rings of its pair of queues
     uint32_t mode = 0, posted = 0, posted_descriptors = 0;
     uint64_t used = 0;  // bytes of the destination in use
     std::vector<Request> requests;
@@ -34,7 +35,8 @@ void configure_queue(EngineWith<Responder>& engine, uint32_t queue, const Epoch&
     engine.write_pair(DMACE_DMA_RING_BASE_LO_OFFSET, epoch.base + kRing);
     engine.write_pair(DMACE_DMA_RING_RECORDS_LO_OFFSET, epoch.base + kRecords);
     engine.write(DMACE_DMA_RING_CONFIG_OFFSET,
-                 kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT | DMACE_DMA_RING_CONFIG_RECORDS_MASK);
+                 kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT | DMACE_DMA_RING_CONFIG_RECORDS_MASK |
+                     (epoch.pair ? DMACE_DMA_RING_CONFIG_PAIR_MASK : 0));
     engine.write(DMACE_DMA_QUEUE_ARK_OFFSET, 2 * queue);
     engine.write(DMACE_DMA_QUEUE_CONFIG_OFFSET,
                  kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT | DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 
 #include "engine.h"
 
@@ -10,7 +11,8 @@ constexpr uint64_t kFirstTarget = uint64_t{0xA5C3} << 48;  // addresses use all 
 constexpr uint64_t kTargetSpan = uint64_t{1} << 40, kArenaSpan = uint64_t{1} << 32;
 constexpr uint64_t kWords = kFirstTarget + kTargetSpan - kArenaSpan;  // SC and RC words, in the first target
 constexpr uint64_t kRings = kWords + kArenaSpan / 2, kRingSpan = uint64_t{1} << 24;  // a ring, followed by its records
-constexpr uint32_t kRingBits = 10;  // 64 KiB, one page of the sparse memory
+// Entries are free when SC has counted them: four latencies, at one descriptor per two cycles.
+constexpr uint32_t kRingBits = 12;
 constexpr uint8_t kGuard = 0xA5;
 constexpr uint32_t kDomain = 5;
 
@@ -33,6 +35,7 @@ struct Flow {
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
     uint32_t ring = 0;     // if not 0: posted through a descriptor ring, with this number of words per descriptor
     uint32_t records = 0;  // 1: each descriptor writes a record
+    uint32_t pair = 0;     // 1: the ring prefetches as many descriptors as both rings of its pair
     uint32_t misbehaves = 0;  // a Misbehaviour: no posted word moves data, and no thread waits for it
 };
 
@@ -60,6 +63,7 @@ struct Queue {
     std::deque<Request> open;                                        // requests from number `ended` on
     dmace_queue gpu = {};  // state of its threads
     dmace_ring ring = {};
+    std::unique_ptr<uint8_t[]> ring_bytes;  // descriptors, then records: threads see each as one array
     std::deque<uint64_t> reported;         // number of requests up to each ring doorbell in flight
     std::deque<uint64_t> ends;             // number of requests up to the end of each descriptor in the ring
     std::deque<uint64_t> record_ends;      // the same for descriptors whose record is outstanding
@@ -107,8 +111,11 @@ inline void prepare_queue(Engine& engine, Queue& queue, const Flow& flow) {
     };
     if (flow.ring) {
         const uint64_t ring = kRings + queue.number * kRingSpan, records = ring + kRingSpan / 2;
-        bytes.map(ring, uint64_t{64} << kRingBits, 0);
-        bytes.map(records, uint64_t{8} << kRingBits, 0);
+        const uint64_t length = uint64_t{64} << kRingBits, record_length = SparseMemory::kPage;
+        static_assert((uint64_t{8} << kRingBits) <= SparseMemory::kPage);
+        queue.ring_bytes.reset(new uint8_t[length + record_length]());
+        bytes.share(ring, length, queue.ring_bytes.get());
+        bytes.share(records, record_length, queue.ring_bytes.get() + length);
         queue.ring = {reinterpret_cast<volatile uint64_t*>(bytes.at(ring)),
                       reinterpret_cast<const volatile uint64_t*>(bytes.at(records)), 1u << kRingBits, 0, 0};
     }
@@ -127,7 +134,8 @@ inline void configure_queue(Engine& engine, const Queue& queue) {
         engine.write_pair(DMACE_DMA_RING_BASE_LO_OFFSET, ring);
         engine.write_pair(DMACE_DMA_RING_RECORDS_LO_OFFSET, records);
         engine.write(DMACE_DMA_RING_CONFIG_OFFSET, kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT |
-                                                         DMACE_DMA_RING_CONFIG_RECORDS_MASK);
+                                                         DMACE_DMA_RING_CONFIG_RECORDS_MASK |
+                                                         queue.flow->pair << DMACE_DMA_RING_CONFIG_PAIR_SHIFT);
     }
     const Flow& flow = *queue.flow;
     engine.write(DMACE_DMA_QUEUE_CONFIG_OFFSET,

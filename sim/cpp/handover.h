@@ -92,6 +92,12 @@ private:
         epoch = {};
         epoch.base = kBase + kEpochSpan * ++epoch_count_;
         epoch.mode = queue < DMACE_DMA_EXTENDED_QUEUES ? random_.below(3) : DMACE_DMA_MODE_NATIVE;
+        if (epoch.mode == DMACE_DMA_MODE_RING) {
+            const Epoch& beside = epochs_[queue ^ 1];  // its settings hold beyond its end
+            const bool alone = beside.mode != DMACE_DMA_MODE_RING;
+            if (!alone && beside.pair) epoch.mode = DMACE_DMA_MODE_NATIVE;
+            epoch.pair = alone && chance(0.5);
+        }
         open_.insert(epoch.base);
         auto& bytes = engine_.memory.bytes;
         bytes.map(epoch.base + kSource, kArena, 0);

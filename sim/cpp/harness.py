@@ -85,6 +85,8 @@ class Flow:
         Post by descriptor ring, with this number of words in each descriptor, 1 to 3; 0 for native words.
     records : int
         1: each descriptor of the ring requests a record.
+    pair : int
+        1: the ring prefetches as many descriptors as both rings of its pair.
     target, limit, priority, weight : int
         Fields of QUEUE_CONFIG and QUEUE_LIMIT, for each queue.
     """
@@ -112,6 +114,7 @@ class Flow:
     misbehaves: int = 0
     ring: int = 0
     records: int = 0
+    pair: int = 0
 
 
 @dataclass(frozen=True)

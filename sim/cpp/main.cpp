@@ -58,6 +58,7 @@ Flow read_flow(const std::string& text) {
                       {"flags", into(flow.flags)},
                       {"ring", into(flow.ring)},
                       {"records", into(flow.records)},
+                      {"pair", into(flow.pair)},
                       {"misbehaves", into(flow.misbehaves)}});
     return flow;
 }

@@ -36,7 +36,7 @@ class CheckedDma(wiring.Component):
 
         # Most bursts in flight per read ID: those of a segment, or those that a ring can buffer.
         m.submodules.m_axi_checker = m_axi = AxiChecker(
-            engine.m_axi.signature, max_per_id=max(4, self.config.ring_depth), name="m_axi")
+            engine.m_axi.signature, max_per_id=max(4, 2 * self.config.ring_depth), name="m_axi")
         m.submodules.s_axi_db_checker = s_axi_db = AxiChecker(engine.s_axi_db.signature, name="s_axi_db")
         m.submodules.s_axil_checker = s_axil = AxiLiteChecker(engine.s_axil.signature, name="s_axil")
         m.d.comb += [*m_axi.observe(engine.m_axi), *s_axi_db.observe(engine.s_axi_db),

@@ -94,7 +94,8 @@ class MemoryLayout:
             sc, rc = (place if here else None for place, here in zip(places, has[queue], strict=True))
             await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
                                         skip_errors=rng.random() < 0.4, **self.scheduling(),
-                                        ring=place_ring(bench, self.page) if queue in driven else None)
+                                        ring=place_ring(bench, self.page, alone=queue ^ 1 not in driven)
+                                        if queue in driven else None)
             await bench.command(queue, Command.START)
         await self.limit_targets()
 

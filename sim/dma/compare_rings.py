@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["RingPoster", "place_ring"]
 
 
-def place_ring(bench: "DmaTestbench", page: Callable[[int], int]) -> RingLocation:
-    """A :class:`RingLocation` of random size; ``page`` finds pages for a number of bytes."""
+def place_ring(bench: "DmaTestbench", page: Callable[[int], int], *, alone: bool) -> RingLocation:
+    """A :class:`RingLocation` of random size; ``page`` finds pages for a number of bytes.
+
+    ``alone``: the other queue of its pair has no ring.
+    """
     size = bench.rng.randint(3, 6)
     location = RingLocation(base=page(PAGE_BYTES), size=size,
-                            records=page(PAGE_BYTES) if bench.rng.random() < 0.8 else None)
+                            records=page(PAGE_BYTES) if bench.rng.random() < 0.8 else None,
+                            pair=alone and bench.rng.random() < 0.5)
     if location.records is not None:
         bench.fill(location.records, bytes(RECORD_BYTES * location.entries))
     return location

@@ -134,14 +134,18 @@ class DmaTestbench(Observer):
         self.flags.watch(values["rc"])
         await self.driver.define_connection(number, **values)
 
-    async def configure_queue(self, queue: int, **values: Any) -> None:
-        self.model.configure_queue(queue, **values)
+    async def configure_queue(self, queue: int, **values: Any) -> bool:
+        """Returns whether the engine accepts it."""
+        if not self.model.configure_queue(queue, **values):
+            await self.driver.configure_queue(queue, **values)
+            return False
         self._classes[queue] = values.get("priority", 0)
         for kind in ("sc", "rc"):
             self.poller.watch(queue, kind, getattr(self.model.queues[queue], kind))
         if (ark := self.model.queues[queue].ark) is not None and ark.sc is not None:
             self.flags.watch(ark.sc)
         await self.driver.configure_queue(queue, **values)
+        return True
 
     async def command(self, queue: int, command: Command) -> None:
         self._command_model(queue, command)

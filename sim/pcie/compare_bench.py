@@ -221,9 +221,11 @@ class PcieTestbench(DmaTestbench):
         self.model.repair_page(address)
         self.faulty.repair(address)
 
-    async def configure_queue(self, queue: int, **values: Any) -> None:
-        self._settings[queue] = values
-        await super().configure_queue(queue, **values)
+    async def configure_queue(self, queue: int, **values: Any) -> bool:
+        accepted = await super().configure_queue(queue, **values)
+        if accepted:
+            self._settings[queue] = values
+        return accepted
 
     async def command(self, queue: int, command: Command) -> None:
         await self.order()

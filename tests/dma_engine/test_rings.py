@@ -15,6 +15,8 @@ pytestmark = pytest.mark.rtl
 
 RING_BASE = 0x55_0000_0000
 RECORD = DescriptorFlag.RECORD
+ALONE = ("lists_and_rows", "tails_in_any_order", "tail_out_of_range", "fetch_error",
+         "descriptors_without_response", "reset_before_the_fetch", "holds_and_continues")
 TESTS = ("lists_and_rows", "tails_in_any_order", "tail_out_of_range", "not_started", "malformed", "fetch_error",
          "record_error", "descriptors_without_response", "reset_midway", "reset_before_the_fetch",
          "long_copy_beside_short", "holds_and_continues")
@@ -23,6 +25,11 @@ TESTS = ("lists_and_rows", "tails_in_any_order", "tail_out_of_range", "not_start
 @pytest.mark.parametrize("test", TESTS)
 def test_tiny(engine, test):
     engine("tiny", test)
+
+
+@pytest.mark.parametrize("test", ALONE)
+def test_pair(engine, test):
+    engine("tiny", test, pair="1")
 
 
 @pytest.mark.parametrize(("preset", "stalls"), [
@@ -38,7 +45,7 @@ async def _bench(dut, *, queues=(0,), size=3, records=True, skip_errors=False, *
     await bench.lay_out([Job(0x10000, 0, 0)], queues=1)
     rings = []
     for queue in queues:
-        location = RingLocation(base=RING_BASE + queue * 0x1_0000, size=size,
+        location = RingLocation(base=RING_BASE + queue * 0x1_0000, size=size, pair=bool(parameter("pair", 0)),
                                 records=RING_BASE + queue * 0x1_0000 + 0x8000 if records else None)
         bench.fill(location.base, bytes(64 * location.entries))
         bench.fill(RING_BASE + queue * 0x1_0000 + 0x8000, bytes(8 * location.entries))

@@ -59,7 +59,7 @@ def test_members():
 def test_needs_registers_for_the_report():
     block = RegisterMap("block", [Register("A", [number_field("n", 2, Access.RW, doc="N.")], doc="A.")], doc="B.",
                         addr_width=6)
-    message = "Register map 'block' has fields with legal values, and must have REFUSED_WRITE and REFUSED_WORD"
+    message = "Register map 'block' has registers that refuse writes, and must have REFUSED_WRITE and REFUSED_WORD"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         RegisterBank(block)
 

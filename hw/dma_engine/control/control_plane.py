@@ -47,7 +47,7 @@ from hw.dma_engine.instruments.counters import SnapshotSignature
 from hw.dma_engine.instruments.histogram import HistogramReadSignature
 from hw.dma_engine.layouts import done_layout, event_layout, op_layout
 from hw.dma_engine.mover.port_drain import DrainSignature
-from hw.dma_engine.rings.lifecycle import RingStatusSignature
+from hw.dma_engine.rings.lifecycle import RingPartsSignature, RingStatusSignature
 from hw.dma_engine.strobes import (
     OutcomeSignature,
     QueueStrobeSignature,
@@ -84,7 +84,7 @@ class ControlPlane(wiring.Component):
     operations : ``Out(stream.Signature(op_layout))``, queue_events, word_events, ring_events : ``In(stream)``
         Operations on queues, ordered with retirement; events that other subsystems report.
     occupancy : ``In(OccupancySignature)``, held : ``In(queues)``, pending : ``In(PendingSignature)``
-    rings_refusing : ``In(extended)``, rings : ``In(RingStatusSignature)``
+    rings_refusing : ``In(extended)``, rings : ``In(RingStatusSignature)``, ring_parts : ``In(RingPartsSignature)``
         State of queues and rings.
     tail : ``Out(TailLookupSignature)``, retirement : ``Out(RetirementLookupSignature)``
         For inspection.
@@ -114,6 +114,7 @@ class ControlPlane(wiring.Component):
             "occupancy": In(OccupancySignature(config)), "held": In(config.queues),
             "pending": In(PendingSignature(config)),
             "rings_refusing": In(config.extended), "rings": In(RingStatusSignature(config)),
+            "ring_parts": In(RingPartsSignature(config)),
             "tail": Out(TailLookupSignature(config)), "retirement": Out(RetirementLookupSignature(config)),
             "scheduled": In(ScheduledSignature(config)), "retired": In(RetiredSignature(config)),
             "returned": In(ReturnedSignature(config)),
@@ -146,6 +147,7 @@ class ControlPlane(wiring.Component):
         wires.connect("self.outcome", "panel.outcome")
         wires.connect("self.counts", "panel.counts")
         wires.connect("self.rings_refusing", "panel.rings_refusing")
+        wires.connect("self.ring_parts", "panel.ring_parts")
 
         # -- Queue control.
         wires.connect("panel.command", "control.command")

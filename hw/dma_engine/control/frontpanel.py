@@ -31,6 +31,7 @@ from hw.dma_engine.instruments.counters import SnapshotSignature
 from hw.dma_engine.instruments.histogram import HistogramReadSignature
 from hw.dma_engine.queue_settings import QUEUE_SETTINGS
 from hw.dma_engine.registers import COUNTERS, register_map
+from hw.dma_engine.rings.lifecycle import RingPartsSignature
 from hw.dma_engine.strobes import OutcomeSignature
 from hw.dma_engine.words import QueueMode
 from hw.regs import REGISTER_WIDTH, RegisterBank
@@ -62,7 +63,7 @@ class FrontPanel(wiring.Component):
     targets : ``Out(TargetSettingsSignature)``, ablation : ``Out(AblationSignature)``
     command : ``Out(CommandSignature)``, quiesce : ``Out(QuiesceSignature)``
     states : ``In(QueueStatesSignature)``, held : ``In(queues)``
-    occupancy : ``In(OccupancySignature)``, rings_refusing : ``In(extended)``
+    occupancy : ``In(OccupancySignature)``, rings_refusing : ``In(extended)``, ring_parts : ``In(RingPartsSignature)``
     inspect : ``Out(InspectSignature)``
         The queue that software has selected.
     snapshot : ``Out(SnapshotSignature)``, histogram : ``Out(HistogramReadSignature)``
@@ -84,6 +85,7 @@ class FrontPanel(wiring.Component):
             "command": Out(CommandSignature(config)), "quiesce": Out(QuiesceSignature()),
             "states": In(QueueStatesSignature(config)), "held": In(config.queues),
             "occupancy": In(OccupancySignature(config)), "rings_refusing": In(config.extended),
+            "ring_parts": In(RingPartsSignature(config)),
             "inspect": Out(InspectSignature(config)),
             "snapshot": Out(SnapshotSignature(config)), "histogram": Out(HistogramReadSignature(config)),
             "outcome": In(OutcomeSignature(config)), "counts": In(Counts),
@@ -147,6 +149,12 @@ class FrontPanel(wiring.Component):
                 staged = Mux(is_extended(self.config, write.queue) & (staged <= max(QueueMode)), staged,
                              QueueMode.NATIVE)
             m.d.comb += member.eq(staged)
+        # A ring takes no rows of the other ring of its pair, nor its own from it.
+        queue, parts = bank.writing[:self.config.queue_bits], self.ring_parts
+        m.d.comb += bank.queue_commit.refuse.eq(
+            (bank.queue_config.mode == QueueMode.RING) & is_extended(self.config, queue)
+            & (parts.driven & (parts.pair | bank.ring_config.pair.replicate(self.config.extended)))
+            .bit_select(queue[:self.config.extended_bits] ^ 1, 1))
         connection = self.connection
         m.d.comb += [
             connection.valid.eq(bank.connection_commit.written_stb),

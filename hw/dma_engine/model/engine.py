@@ -74,17 +74,24 @@ class DmaModel(Checks):
 
     def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
                         skip_errors: bool = False, ark: int | None = None, ring: RingLocation | None = None,
-                        **scheduling: int) -> None:
-        """Configure a queue; settings that only affect scheduling change nothing here."""
+                        **scheduling: int) -> bool:
+        """Configure a queue; settings that only affect scheduling change nothing here.
+
+        Returns False if that is refused: rings of a pair of queues, one of them with ``pair``.
+        """
         if others := [name for name in scheduling if name not in SCHEDULING_SETTINGS]:
             raise TypeError(f"Setting of a queue that the model ignores must be one of "
                             f"{', '.join(SCHEDULING_SETTINGS)}, not {others[0]!r}")
         q = self.queues[queue]
         if queue >= self.config.extended:
             ark = ring = None
+        beside = self.queues[queue ^ 1].ring
+        if ring is not None and beside is not None and (ring.pair or beside.location.pair):
+            return False
         q.ark = None if ark is None else ArkQueue(ark, sc)
         q.domain, q.sc, q.rc, q.skip_errors = domain, sc if ark is None else None, rc, skip_errors
         q.ring = None if ring is None else Ring(ring)
+        return True
 
     def moderate_interrupts(self, *, count: int = 0, cycles: int = 0) -> None:
         self.moderation = (count, cycles)

@@ -24,8 +24,8 @@ from hw.dma_engine.layouts import NativeLayout
 from hw.dma_engine.words import Opcode
 from hw.stream.storage import NO_COLLISION, registered_address_read
 
-__all__ = ["RingBeatSignature", "RingBuffer", "RingStatesSignature", "RowReadSignature", "StoredSignature",
-           "row_layout"]
+__all__ = ["AwaitedSignature", "RequestedSignature", "RingBeatSignature", "RingBuffer", "RingStatesSignature",
+           "RowReadSignature", "row_layout"]
 
 _HEADER = data.StructLayout(dict(HEADER_FIELDS))
 _UNKNOWN_FLAGS = 0xFF & ~sum(DescriptorFlag)
@@ -69,16 +69,21 @@ class RingStatesSignature(wiring.Signature):
     -------
     enabled : ``Out(extended)``
         Rings whose queues accept words and doorbells.
+    driven : ``Out(extended)``
+        Rings that drive their queues.
     records : ``Out(extended)``
         Rings that have completion records.
+    pair : ``Out(extended)``
+        Rings that have the rows of both rings of their pair, 2n and 2n + 1. The other one is not ``driven``.
     discard : ``Out(extended)``
         Rings that restart: they have nothing in flight, or it was abandoned.
     abandon : ``Out(extended)``
-        With ``discard``: rings whose reserved descriptors are dropped when they arrive.
+        With ``discard``: rings whose requested descriptors are dropped when they arrive.
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({name: Out(config.extended) for name in ("enabled", "records", "discard", "abandon")})
+        super().__init__({name: Out(config.extended)
+                          for name in ("enabled", "driven", "records", "pair", "discard", "abandon")})
 
 
 class RingBeatSignature(wiring.Signature):
@@ -89,20 +94,27 @@ class RingBeatSignature(wiring.Signature):
                           "resp": Out(Resp)})
 
 
-class StoredSignature(wiring.Signature):
-    """Contents of the descriptor buffer per ring.
+class RequestedSignature(wiring.Signature):
+    """``count`` descriptors of a ring are requested, and their rows reserved."""
+
+    def __init__(self, config: DmaConfig) -> None:
+        super().__init__({"valid": Out(1), "ring": Out(config.extended_bits),
+                          "count": Out(range(config.fetch_burst + 1))})
+
+
+class AwaitedSignature(wiring.Signature):
+    """Descriptors that have been requested and have not arrived.
 
     Members
     -------
-    count : array of ``Out``
-        Descriptors in the buffer.
+    some : ``Out(extended)``
+        Rings with such descriptors.
     outstanding : ``Out(extended)``
-        Rings with abandoned descriptors that have not arrived yet.
+        Rings that were abandoned since; also for one cycle after the last of these descriptors.
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"count": Out(range(config.ring_depth + 1)).array(config.extended),
-                          "outstanding": Out(config.extended)})
+        super().__init__({"some": Out(config.extended), "outstanding": Out(config.extended)})
 
 
 class RowReadSignature(wiring.Signature):
@@ -127,10 +139,12 @@ class RowReadSignature(wiring.Signature):
 
 
 class RingBuffer(wiring.Component):
-    """Keep up to ``config.ring_depth`` descriptors of each ring in one block RAM.
+    """Keep up to ``config.ring_depth`` descriptors of each ring in one block RAM; of a ring with ``pair``, twice as
+    many.
 
     Beats of one ring come in order, those of different rings in any order. Rows were reserved before the read was
-    issued: there is always a free row.
+    issued: there is always a free row. Beats of a ring that is not driven are not stored, as its rows may be those of
+    the other ring of its pair.
 
     Parameters
     ----------
@@ -138,10 +152,9 @@ class RingBuffer(wiring.Component):
 
     Members
     -------
-    states : ``In(RingStatesSignature)``, reserved : array of ``In``
-        Rows that each ring has reserved.
-    beats : ``In(RingBeatSignature)``
-    stored : ``Out(StoredSignature)``
+    states : ``In(RingStatesSignature)``
+    requested : ``In(RequestedSignature)``, beats : ``In(RingBeatSignature)``
+    awaited : ``Out(AwaitedSignature)``
     rows : ``In(RowReadSignature)``
     """
 
@@ -149,17 +162,17 @@ class RingBuffer(wiring.Component):
         self.config = config
         super().__init__({
             "states": In(RingStatesSignature(config)),
-            "reserved": In(range(config.ring_depth + 1)).array(config.extended),
+            "requested": In(RequestedSignature(config)),
             "beats": In(RingBeatSignature(config)),
-            "stored": Out(StoredSignature(config)),
+            "awaited": Out(AwaitedSignature(config)),
             "rows": In(RowReadSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, rings, beats = self.config, self.config.extended, self.config.descriptor_beats
-        beat, rows, states, stored = self.beats, self.rows, self.states, self.stored
-        row_bits = (config.ring_depth - 1).bit_length()
+        beat, rows, states, requested, awaited = self.beats, self.rows, self.states, self.requested, self.awaited
+        row_bits, most = (2 * config.ring_depth - 1).bit_length(), 2 * config.ring_depth
         to = Array(Signal(row_bits, name=f"to_{index}") for index in range(rings))
         oldest = Array(Signal(row_bits, name=f"oldest_{index}") for index in range(rings))
         numbers = Array(Signal(range(max(beats, 2)), name=f"number_{index}") for index in range(rings))
@@ -185,6 +198,11 @@ class RingBuffer(wiring.Component):
         first, row_read, row_write = Signal(row_bits), Signal(row_bits), Signal(row_bits)
         m.d.comb += [row_write.eq(to[beat.ring]), first.eq(oldest[rows.ring]),
                      row_read.eq(Mux(rows.behind, first + 1, first))]
+
+        def place(ring, row):
+            """Address of a ring's row: rows from ``ring_depth`` on are in the part of the other ring of the pair."""
+            return Cat(row[:-1], ring[0] ^ (row[-1] & states.pair.bit_select(ring, 1)), ring[1:])
+
         found = []
         for part in range(beats):
             start, width = part * config.data_width, config.data_width
@@ -197,28 +215,29 @@ class RingBuffer(wiring.Component):
             m.submodules[f"column_{part}"] = column
             write = column.write_port()
             m.d.comb += [
-                write.addr.eq(Cat(row_write, beat.ring)), write.data.eq(kept),
-                write.en.eq(beat.valid & (number == part)),
+                write.addr.eq(place(beat.ring, row_write)), write.data.eq(kept),
+                write.en.eq(beat.valid & (number == part) & states.driven.bit_select(beat.ring, 1)),
             ]
-            found.append(registered_address_read(m, column, addr=Cat(row_read, rows.ring), en=rows.read))
+            found.append(registered_address_read(m, column, addr=place(rows.ring, row_read), en=rows.read))
         m.d.comb += rows.row.eq(Cat(*found))
 
         for index in range(rings):
-            outstanding = Signal(range(config.ring_depth + 1), name=f"outstanding_{index}")
+            count, coming = (Signal(range(most + 1), name=f"{name}_{index}") for name in ("count", "coming"))
             mine, taken = beat.valid & (beat.ring == index), rows.take & (rows.ring == index)
-            count, last = stored.count[index], finals[index]
+            last, outstanding = finals[index], awaited.outstanding[index]
             after = Signal.like(count, name=f"after_{index}")
-            comes = Signal(name=f"comes_{index}")
-            m.d.comb += [comes.eq(mine & last & ~stored.outstanding[index]), after.eq(count + comes)]
+            arrives, comes = Signal(name=f"arrives_{index}"), Signal(name=f"comes_{index}")
+            m.d.comb += [arrives.eq(mine & last), comes.eq(arrives & ~outstanding), after.eq(count + comes),
+                         awaited.some[index].eq(coming != 0)]
+            growth = Mux(requested.valid & (requested.ring == index), requested.count, 0)
+            m.d.sync += [
+                coming.eq(coming + (growth - arrives)),
+                # Nothing is requested for an abandoned ring.
+                outstanding.eq((states.abandon[index] | outstanding) & (coming != 0)),
+            ]
             with m.If(mine):
                 m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen),
                              last.eq(number == (beats - 2) % beats)]
-            with m.If(states.abandon[index] & ~stored.outstanding[index]):
-                # Nothing is taken from an abandoned ring.
-                m.d.sync += [outstanding.eq(self.reserved[index] - after),
-                             stored.outstanding[index].eq(self.reserved[index] != after)]
-            with m.Elif(mine & last & stored.outstanding[index]):
-                m.d.sync += [outstanding.eq(outstanding - 1), stored.outstanding[index].eq(outstanding != 1)]
             with m.If(states.discard[index]):
                 m.d.sync += [count.eq(0), rows.some[index].eq(0), rows.several[index].eq(0),
                              to[index].eq(0), oldest[index].eq(0)]

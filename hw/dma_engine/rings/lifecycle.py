@@ -16,10 +16,10 @@ from hw.dma_engine.control.epochs import AbandonSignature
 from hw.dma_engine.mover.buffer import DescriptorBeatSignature
 from hw.dma_engine.words import QueueMode
 
-from .buffer import RingBeatSignature, RingStatesSignature, StoredSignature
+from .buffer import AwaitedSignature, RingBeatSignature, RingStatesSignature
 from .pointers import RingWriteSignature
 
-__all__ = ["RingLifecycle", "RingStatusSignature"]
+__all__ = ["RingLifecycle", "RingPartsSignature", "RingStatusSignature"]
 
 
 class RingStatusSignature(wiring.Signature):
@@ -35,6 +35,21 @@ class RingStatusSignature(wiring.Signature):
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({"fetching": Out(config.extended), "outstanding": Out(1)})
+
+
+class RingPartsSignature(wiring.Signature):
+    """How rings use the descriptor buffer; registers.
+
+    Members
+    -------
+    driven : ``Out(extended)``
+        Rings that drive their queues.
+    pair : ``Out(extended)``
+        Rings that, if they are driven, have the rows of both rings of their pair.
+    """
+
+    def __init__(self, config: DmaConfig) -> None:
+        super().__init__({"driven": Out(config.extended), "pair": Out(config.extended)})
 
 
 class RingLifecycle(wiring.Component):
@@ -53,14 +68,13 @@ class RingLifecycle(wiring.Component):
     queues : ``In(QueueStatesSignature)``, abandon : ``In(AbandonSignature)``
     descriptors : ``In(DescriptorBeatSignature)``, unexpected : ``Out(1)``
         Beats; an unexpected one is dropped.
-    reserved : array of ``In``, stored : ``In(StoredSignature)``
-        Rows reserved and rows filled of each ring.
+    awaited : ``In(AwaitedSignature)``
     write : ``Out(RingWriteSignature)``, states : ``Out(RingStatesSignature)``, beats : ``Out(RingBeatSignature)``
     driven : ``Out(extended)``
         Queues that are driven by their ring.
     restarted : ``Out(extended)``
         Rings that restart.
-    status : ``Out(RingStatusSignature)``
+    status : ``Out(RingStatusSignature)``, parts : ``Out(RingPartsSignature)``
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -70,10 +84,11 @@ class RingLifecycle(wiring.Component):
             "configure": In(QueueWriteSignature(config)),
             "queues": In(QueueStatesSignature(config)), "abandon": In(AbandonSignature(config)),
             "descriptors": In(DescriptorBeatSignature(config)), "unexpected": Out(1),
-            "reserved": In(range(config.ring_depth + 1)).array(rings), "stored": In(StoredSignature(config)),
+            "awaited": In(AwaitedSignature(config)),
             "write": Out(RingWriteSignature(config)), "states": Out(RingStatesSignature(config)),
             "beats": Out(RingBeatSignature(config)),
             "driven": Out(rings), "restarted": Out(rings), "status": Out(RingStatusSignature(config)),
+            "parts": Out(RingPartsSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -84,15 +99,14 @@ class RingLifecycle(wiring.Component):
         m.d.comb += [
             write.valid.eq(self.configure.valid & is_extended(config, self.configure.queue)),
             write.ring.eq(self.configure.queue), write.settings.eq(self.configure.ring),
-            expected.eq((fetching | self.stored.outstanding).bit_select(ring, 1)
-                        & ~beat.id[config.extended_bits:-1].any()),
+            expected.eq(self.awaited.some.bit_select(ring, 1) & ~beat.id[config.extended_bits:-1].any()),
             self.unexpected.eq(beat.valid & ~expected),
             self.beats.valid.eq(beat.valid & expected), self.beats.ring.eq(ring), self.beats.data.eq(beat.data),
             self.beats.resp.eq(beat.resp),
-            fetching.eq(Cat(reserved != count for reserved, count
-                            in zip(self.reserved, self.stored.count, strict=True))),
-            self.status.outstanding.eq(self.stored.outstanding.any()),
-            states.enabled.eq(self.queues.enabled),
+            fetching.eq(self.awaited.some & ~self.awaited.outstanding),
+            self.status.outstanding.eq(self.awaited.outstanding.any()),
+            states.enabled.eq(self.queues.enabled), self.driven.eq(states.driven),
+            self.parts.driven.eq(states.driven), self.parts.pair.eq(states.pair),
             states.abandon.eq(Cat(abandon.valid & (abandon.queue == index) for index in range(config.extended))),
             # Descriptors in flight arrive first.
             states.discard.eq((self.queues.resetting[:config.extended] & ~fetching) | states.abandon),
@@ -102,5 +116,6 @@ class RingLifecycle(wiring.Component):
         m.d.comb += drives.eq(self.configure.settings.mode == QueueMode.RING)
         for index in range(config.extended):
             with m.If(write.valid & (write.ring == index)):
-                m.d.sync += [states.records[index].eq(write.settings.records), self.driven[index].eq(drives)]
+                m.d.sync += [states.records[index].eq(write.settings.records), states.driven[index].eq(drives),
+                             states.pair[index].eq(write.settings.pair)]
         return m

@@ -19,7 +19,7 @@ from hw.dma_engine.strobes import QueueStrobeSignature
 from hw.dma_engine.words import Status
 from hw.stream import Queue, RoundRobin
 
-from .buffer import RingStatesSignature, StoredSignature
+from .buffer import AwaitedSignature, RequestedSignature, RingStatesSignature
 
 __all__ = ["RingPointers", "RingWriteSignature", "entry_address", "ring_mask"]
 
@@ -73,13 +73,12 @@ class RingPointers(wiring.Component):
     refusing : ``Out(extended)``
     events : ``Out(stream.Signature(event_layout))``
         RING_RANGE or DISABLED, once per ring until it is cleared.
-    stored : ``In(StoredSignature)``
+    awaited : ``In(AwaitedSignature)``
         No descriptors are read for rings with ``outstanding`` ones.
     rows_freed : ``In(extended)``
         A row of the descriptor buffer was freed.
-    reserved : ``Out(extended * row_count)``
-        Rows of each ring in use or requested.
-    bursts : ``Out(stream.Signature(fetch_layout))``
+    requested : ``Out(RequestedSignature)``, bursts : ``Out(stream.Signature(fetch_layout))``
+        Each burst, one cycle earlier in ``requested``.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -91,8 +90,8 @@ class RingPointers(wiring.Component):
             "clear": In(QueueStrobeSignature(config)),
             "refusing": Out(rings),
             "events": Out(stream.Signature(event_layout(config))),
-            "rows_freed": In(rings), "stored": In(StoredSignature(config)),
-            "reserved": Out(range(config.ring_depth + 1)).array(rings),
+            "rows_freed": In(rings), "awaited": In(AwaitedSignature(config)),
+            "requested": Out(RequestedSignature(config)),
             "bursts": Out(stream.Signature(fetch_layout(config))),
         })
 
@@ -115,7 +114,7 @@ class RingPointers(wiring.Component):
         bell, fetch, event_fits = Signal(), Signal(), Signal()
         m.d.comb += [
             event_fits.eq(events.level + events.i.valid < events.depth),        # one may be in flight to it
-            choice.requests.eq(pending & fits & self.states.enabled & ~self.stored.outstanding
+            choice.requests.eq(pending & fits & self.states.enabled & ~self.awaited.outstanding
                                & (~self.bursts.valid & ~(act & ~is_bell)).replicate(rings)),
             bell.eq(~lookup & ~weigh & self.tails.valid & event_fits & ~(act & is_bell) & ~(was_bell & choice.valid)),
             fetch.eq(~lookup & ~weigh & choice.valid & ~bell),
@@ -172,13 +171,13 @@ class RingPointers(wiring.Component):
         ]
 
         # -- Handle a fetch: up to the tail or the next multiple of a burst.
-        issues, all_, count = Signal(), Signal(), Signal(range(most + 1))
+        issues, all_, count = self.requested.valid, Signal(), self.requested.count
         burst = self.bursts.payload
         m.d.comb += [
             # A ring that is being reset issues no more: it would otherwise restart with descriptors in flight.
             issues.eq(act & ~is_bell & enabled),
             all_.eq((left[low + 1:] == 0) & (left[:low + 1] <= upto)),
-            count.eq(Mux(all_, left[:low + 1], upto)),
+            count.eq(Mux(all_, left[:low + 1], upto)), self.requested.ring.eq(ring),
             # Up to the tail: head + left; up to the burst's end: head + upto. Neither depends on the choice.
             heads.write.addr.eq(ring), heads.write.en.eq(issues),
             heads.write.data.eq(Mux(all_, tail, Cat(C(0, low), head[low:] + 1))),
@@ -195,10 +194,11 @@ class RingPointers(wiring.Component):
 
         for number in range(rings):
             here = ring == number
-            reserved = self.reserved[number]
-            vacant = Signal.like(reserved, name=f"vacant_{number}")
-            m.d.comb += vacant.eq(config.ring_depth - reserved)
-            m.d.sync += fits[number].eq(vacant[low:].any())
+            # Rows in use or requested; and after a burst more.
+            reserved, then = (Signal(range(2 * config.ring_depth + most), name=f"{name}_{number}")
+                              for name in ("reserved", "then"))
+            m.d.comb += then.eq(reserved + (most - 1))
+            m.d.sync += fits[number].eq(~(then[-1] | (then[-2] & ~self.states.pair[number])))
             with m.If(self.states.discard[number]):
                 m.d.sync += [reserved.eq(0), tail_valid[number].eq(0), head_valid[number].eq(0), pending[number].eq(0)]
             with m.Else():

@@ -5,7 +5,7 @@
     doorbell ──────▶┌──────────┐─────────▶ read issue
                     │ pointers │ rows_freed
           ┌────────▶└──────────┘◀──────────────┐
-          │ write, states │ reserved           │
+          │ write, states │ requested          │
     ┌───────────┐ beats   ▼                    │
     │ lifecycle │──▶┌──────────┐  rows   ┌──────────┐ words
     └───────────┘   │  buffer  │◀────────│  expand  │───────▶ arrivals
@@ -31,7 +31,7 @@ from hw.dma_engine.strobes import QueueStrobeSignature
 
 from .buffer import RingBuffer
 from .expand import RingExpand
-from .lifecycle import RingLifecycle, RingStatusSignature
+from .lifecycle import RingLifecycle, RingPartsSignature, RingStatusSignature
 from .pointers import RingPointers
 
 __all__ = ["Rings", "RingsActivitySignature"]
@@ -68,7 +68,8 @@ class Rings(wiring.Component):
     words : ``Out(stream.Signature(ring_word_layout))``
     restarted : ``Out(extended)``
         Rings that restart.
-    status : ``Out(RingStatusSignature)``, activity : ``Out(RingsActivitySignature)``
+    status : ``Out(RingStatusSignature)``, parts : ``Out(RingPartsSignature)``
+    activity : ``Out(RingsActivitySignature)``
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -84,6 +85,7 @@ class Rings(wiring.Component):
             "consumed": In(QueueStrobeSignature(config)),
             "words": Out(stream.Signature(ring_word_layout(config))),
             "restarted": Out(config.extended), "status": Out(RingStatusSignature(config)),
+            "parts": Out(RingPartsSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -99,6 +101,7 @@ class Rings(wiring.Component):
         wires.connect("lifecycle.driven", "self.tails.driven")
         wires.connect("lifecycle.restarted", "self.restarted")
         wires.connect("lifecycle.status", "self.status")
+        wires.connect("lifecycle.parts", "self.parts")
 
         wires.connect("self.tails.doorbells", "pointers.tails")
         wires.connect("pointers.tail_refused", "self.activity.tail_refused")
@@ -106,12 +109,12 @@ class Rings(wiring.Component):
         wires.connect("pointers.refusing", "self.refusing")
         wires.connect("pointers.events", "self.events")
         wires.connect("pointers.bursts", "self.bursts")
-        wires.broadcast("pointers.reserved", "lifecycle.reserved", "buffer.reserved")
+        wires.connect("pointers.requested", "buffer.requested")
 
         wires.connect("self.descriptors", "lifecycle.descriptors")
         wires.connect("lifecycle.unexpected", "self.activity.unexpected")
         wires.connect("lifecycle.beats", "buffer.beats")
-        wires.broadcast("buffer.stored", "lifecycle.stored", "pointers.stored")
+        wires.broadcast("buffer.awaited", "lifecycle.awaited", "pointers.awaited")
         wires.connect("expand.rows", "buffer.rows")
         wires.connect("expand.rows_freed", "pointers.rows_freed")
         wires.connect("self.consumed", "expand.consumed")

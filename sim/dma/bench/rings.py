@@ -25,21 +25,20 @@ BELL = 8
 
 def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     del sizes
-    rings = sorted({1, bench.config.extended})
     for latency in latencies:
-        for count in rings:
+        for count, pair in ((1, 0), (1, 1), (bench.config.extended, 0)):
             for words, records in ((1, 0), (3, 0), (1, 1), (3, 1)):
                 yield ("rings", f"{count} rings, {words} words a descriptor, latency {latency}",
-                       partial(_point, bench, count, words, records, latency))
+                       partial(_point, bench, count, pair, words, records, latency))
 
 
-def _point(bench: Bench, count: int, words: int, records: int, latency: int) -> Row:
-    depth = 2 * bench.config.longest_window + bench.config.ring_depth * words
-    flow = Flow(size=SIZE, count=count, ring=words, records=records, depth=depth, burst=BELL * words)
+def _point(bench: Bench, count: int, pair: int, words: int, records: int, latency: int) -> Row:
+    depth = 2 * bench.config.longest_window + (bench.config.ring_depth << pair) * words
+    flow = Flow(size=SIZE, count=count, ring=words, records=records, pair=pair, depth=depth, burst=BELL * words)
     result = bench.run([flow], latency, warmup=bench.steady(latency), window=12000)
     window = result["window"]
     return {
-        "rings": count, "words": words, "records": records, "latency": latency, "size": SIZE,
+        "rings": count, "pair": pair, "words": words, "records": records, "latency": latency, "size": SIZE,
         "bus_share": bench.share(window), "read_share": round(window["read_beats"] / window["cycles"], 4),
         "record_delay": result["delays"]["records"],
     }
@@ -47,10 +46,10 @@ def _point(bench: Bench, count: int, words: int, records: int, latency: int) -> 
 
 def show(result: Row, console: Console) -> None:
     table = Table(title=f"{SIZE} B copies by descriptor ring, {BELL} descriptors a doorbell")
-    for name in ("latency", "rings", "words a descriptor", "records", "bus share", "R share", "record after"):
+    for name in ("latency", "rings", "pair", "words a descriptor", "records", "bus share", "R share", "record after"):
         table.add_column(name, justify="right")
     for row in result["rings"]:
-        table.add_row(f"{row['latency']}", f"{row['rings']}", f"{row['words']}", "yes" if row["records"] else "no",
-                      f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}",
+        table.add_row(f"{row['latency']}", f"{row['rings']}", "yes" if row["pair"] else "no", f"{row['words']}",
+                      "yes" if row["records"] else "no", f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}",
                       cycles((row["record_delay"] or {}).get("max")))
     console.print(table)
