@@ -164,9 +164,11 @@ def _queues(config: DmaConfig) -> Sequence[Register]:
         *_queue_settings(config),
         Register("QUEUE_COMMIT", [number_field("queue", config.queues, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged configuration to a queue, which must have nothing in flight. Refused for a "
-                     "ring if the other queue of its pair, 2n and 2n + 1, has a ring, and one of the two "
-                     "RING_CONFIG.pair.",
-                 guard="the other queue of its pair has a ring, and one of the two RING_CONFIG.pair"),
+                     "ring if the other queue of its pair, 2n and 2n + 1, has a ring, and one of the two has "
+                     "RING_CONFIG.pair; or if the queue has a ring with the other value. RESET and a commit of another "
+                     "mode, in this order, end a ring.",
+                 guard="the other queue of its pair has a ring, and one of the two has RING_CONFIG.pair, or the queue "
+                       "has a ring with the other value"),
         Register("QUEUE_COMMAND", [
             number_field("queue", config.queues, PULSE, doc="Queue to command."),
             Field("command", 3, PULSE, lsb=8, enum=Command, legal=range(min(Command), max(Command) + 1),

@@ -14,8 +14,10 @@ pytestmark = pytest.mark.rtl
 
 RING_BASE = 0x66_0000_0000
 RECORD = DescriptorFlag.RECORD
-REASON = "the other queue of its pair has a ring, and one of the two RING_CONFIG.pair"
-TESTS = ("prefetch", "refused", "reopened_while_reads_are_outstanding", "shares_change")
+REASON = ("the other queue of its pair has a ring, and one of the two has RING_CONFIG.pair, or the queue has a ring "
+          "with the other value")
+TESTS = ("prefetch", "refused", "beside_each_other", "rows_until_reset",
+         "reopened_while_reads_are_outstanding", "shares_change")
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -26,8 +28,7 @@ def test_tiny(engine, test):
 @pytest.mark.parametrize(("preset", "stalls"), [
     pytest.param("base", "none", marks=pytest.mark.long), pytest.param("tiny", "random", marks=pytest.mark.soak)])
 def test_shares(engine, preset, stalls):
-    engine(preset, ["prefetch", "refused", "reopened_while_reads_are_outstanding", "shares_change"]
-           if stalls == "none" else ["shares_change"], stalls=stalls)
+    engine(preset, list(TESTS) if stalls == "none" else ["shares_change"], stalls=stalls)
 
 
 async def _bench(dut, **options):
@@ -152,6 +153,64 @@ async def refused(dut):
     assert await bench.driver.refused_write() is None
     await ring.post(*_described(0, 20))
     await bench.settle(0)
+    await bench.end()
+
+
+@cocotb.test()
+async def beside_each_other(dut):
+    """Two rings of a pair, one part each: one is paused with full rows while the other passes all of its own often."""
+    bench = await _bench(dut)
+    depth = bench.config.ring_depth
+    for queue in (0, 1):
+        waits, runs = [await _open(bench, each, pair=False, size=8, turn=queue) for each in (queue, queue ^ 1)]
+        await bench.command(queue, Command.PAUSE)
+        count = bench.config.queue_depth + depth
+        await waits.post(*_described(queue, count))
+        await bench.wait(20 * count)
+        await runs.post(*_described(queue ^ 1, 4 * depth))
+        await bench.settle(queue ^ 1)
+        await bench.command(queue, Command.START)
+        await bench.settle(queue)
+        for ring in (waits, runs):
+            assert [record[:2] for record in ring.records()] == [(index, Status.OK) for index in range(ring.tail)]
+            await _close(bench, ring.queue)
+    await bench.end()
+
+
+@cocotb.test()
+async def rows_until_reset(dut):
+    """A paused ring keeps its rows, and the descriptors in them, through a commit of another mode; RESET ends that."""
+    bench = await _bench(dut)
+    depth, sc, rc = bench.config.ring_depth, *bench.words_of(0)
+    for turn, pair in enumerate((False, True)):
+        ring = await _open(bench, 0, pair=pair, turn=turn)
+        bench.model.freeze(0)
+        await bench.command(0, Command.PAUSE)
+        count = bench.config.queue_depth + (depth << pair)
+        await ring.post(*_described(0, count), verifiable=False)
+        await bench.wait(20 * count)
+        await _refused(bench, 0, pair=not pair)
+        assert await bench.configure_queue(0, domain=7, sc=sc, rc=rc)
+        await _refused(bench, 0, pair=not pair)
+        await _refused(bench, 1, pair=True)
+        assert await bench.configure_queue(0, domain=7, sc=sc, rc=rc, weight=3, ring=ring.location)
+        # Reset, and only then in another mode.
+        await _close(bench, 0)
+        beside = await _open(bench, 1, pair=True, turn=turn)
+        await _refused(bench, 0, pair=False)
+        await beside.post(*_described(1, 40))
+        await bench.settle(1)
+        await _close(bench, 1)
+        # In another mode, and only then reset.
+        ring = await _open(bench, 0, pair=not pair, turn=turn)
+        assert await bench.configure_queue(0, domain=7, sc=sc, rc=rc)
+        await _refused(bench, 1, pair=True)
+        await bench.command(0, Command.RESET)
+        await bench.settle(0)
+        beside = await _open(bench, 1, pair=True, turn=turn)
+        await beside.post(*_described(1, 40))
+        await bench.settle(1)
+        await _close(bench, 1)
     await bench.end()
 
 

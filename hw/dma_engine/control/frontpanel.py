@@ -149,12 +149,13 @@ class FrontPanel(wiring.Component):
                 staged = Mux(is_extended(self.config, write.queue) & (staged <= max(QueueMode)), staged,
                              QueueMode.NATIVE)
             m.d.comb += member.eq(staged)
-        # A ring takes no rows of the other ring of its pair, nor its own from it.
+        # No two rings have a row in common, and until RESET a ring has the same ones.
         queue, parts = bank.writing[:self.config.queue_bits], self.ring_parts
+        ring, pair = queue[:self.config.extended_bits], bank.ring_config.pair.replicate(self.config.extended)
         m.d.comb += bank.queue_commit.refuse.eq(
             (bank.queue_config.mode == QueueMode.RING) & is_extended(self.config, queue)
-            & (parts.driven & (parts.pair | bank.ring_config.pair.replicate(self.config.extended)))
-            .bit_select(queue[:self.config.extended_bits] ^ 1, 1))
+            & ((parts.used & (parts.pair | pair)).bit_select(ring ^ 1, 1)
+               | (self.states.enabled & parts.used & (parts.pair ^ pair)).bit_select(ring, 1)))
         connection = self.connection
         m.d.comb += [
             connection.valid.eq(bank.connection_commit.written_stb),

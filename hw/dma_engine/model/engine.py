@@ -77,7 +77,8 @@ class DmaModel(Checks):
                         **scheduling: int) -> bool:
         """Configure a queue; settings that only affect scheduling change nothing here.
 
-        Returns False if that is refused: rings of a pair of queues, one of them with ``pair``.
+        Returns False if that is refused: two rings of a pair of queues, one of them with ``pair``, or a change of
+        ``pair`` without RESET.
         """
         if others := [name for name in scheduling if name not in SCHEDULING_SETTINGS]:
             raise TypeError(f"Setting of a queue that the model ignores must be one of "
@@ -85,9 +86,13 @@ class DmaModel(Checks):
         q = self.queues[queue]
         if queue >= self.config.extended:
             ark = ring = None
-        beside = self.queues[queue ^ 1].ring
-        if ring is not None and beside is not None and (ring.pair or beside.location.pair):
-            return False
+        if ring is not None:
+            beside = self.queues[queue ^ 1].pair
+            if (beside is not None and (ring.pair or beside)) or (q.enabled and q.pair not in (None, ring.pair)):
+                return False
+            q.pair = ring.pair
+        elif not q.enabled:
+            q.pair = None
         q.ark = None if ark is None else ArkQueue(ark, sc)
         q.domain, q.sc, q.rc, q.skip_errors = domain, sc if ark is None else None, rc, skip_errors
         q.ring = None if ring is None else Ring(ring)
@@ -147,7 +152,8 @@ class DmaModel(Checks):
             ring = Ring(q.ring.location)
             if q.frozen and q.waiting and ring.location.records is not None:
                 self.memory.discard(ring.location.records, 8 * ring.location.entries)
-        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
+        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring,
+                                   pair=None if ring is None else ring.location.pair)
 
     def state(self, queue: int) -> dict[str, int]:
         """Values of QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT when the queue is idle."""

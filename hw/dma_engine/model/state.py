@@ -52,6 +52,8 @@ class Queue:
     skip_errors: bool = False
     #: The descriptor ring that drives it.
     ring: Ring | None = None
+    #: ``pair`` of its ring, until RESET also of a former one; None without.
+    pair: bool | None = None
     #: In ARK mode; ``sc`` is None then.
     ark: ArkQueue | None = None
     enabled: bool = False

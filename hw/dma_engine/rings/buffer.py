@@ -69,12 +69,12 @@ class RingStatesSignature(wiring.Signature):
     -------
     enabled : ``Out(extended)``
         Rings whose queues accept words and doorbells.
-    driven : ``Out(extended)``
-        Rings that drive their queues.
     records : ``Out(extended)``
         Rings that have completion records.
+    used : ``Out(extended)``
+        Rings that have rows.
     pair : ``Out(extended)``
-        Rings that have the rows of both rings of their pair, 2n and 2n + 1. The other one is not ``driven``.
+        Of these, rings that have the rows of both rings of their pair, 2n and 2n + 1; the other one is not ``used``.
     discard : ``Out(extended)``
         Rings that restart: they have nothing in flight, or it was abandoned.
     abandon : ``Out(extended)``
@@ -83,7 +83,7 @@ class RingStatesSignature(wiring.Signature):
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({name: Out(config.extended)
-                          for name in ("enabled", "driven", "records", "pair", "discard", "abandon")})
+                          for name in ("enabled", "records", "used", "pair", "discard", "abandon")})
 
 
 class RingBeatSignature(wiring.Signature):
@@ -143,8 +143,8 @@ class RingBuffer(wiring.Component):
     many.
 
     Beats of one ring come in order, those of different rings in any order. Rows were reserved before the read was
-    issued: there is always a free row. Beats of a ring that is not driven are not stored, as its rows may be those of
-    the other ring of its pair.
+    issued: there is always a free row. Beats of a ring without rows, which was abandoned, are not stored: its rows may
+    be those of the other ring of its pair.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class RingBuffer(wiring.Component):
             write = column.write_port()
             m.d.comb += [
                 write.addr.eq(place(beat.ring, row_write)), write.data.eq(kept),
-                write.en.eq(beat.valid & (number == part) & states.driven.bit_select(beat.ring, 1)),
+                write.en.eq(beat.valid & (number == part) & states.used.bit_select(beat.ring, 1)),
             ]
             found.append(registered_address_read(m, column, addr=place(rows.ring, row_read), en=rows.read))
         m.d.comb += rows.row.eq(Cat(*found))

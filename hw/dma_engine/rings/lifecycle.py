@@ -38,18 +38,18 @@ class RingStatusSignature(wiring.Signature):
 
 
 class RingPartsSignature(wiring.Signature):
-    """How rings use the descriptor buffer; registers.
+    """Which rings have which rows of the descriptor buffer; registers.
 
     Members
     -------
-    driven : ``Out(extended)``
-        Rings that drive their queues.
+    used : ``Out(extended)``
+        Rings that have rows: they drive their queues, or did so before and were not reset since.
     pair : ``Out(extended)``
-        Rings that, if they are driven, have the rows of both rings of their pair.
+        Of these, rings that have the rows of both rings of their pair.
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"driven": Out(config.extended), "pair": Out(config.extended)})
+        super().__init__({"used": Out(config.extended), "pair": Out(config.extended)})
 
 
 class RingLifecycle(wiring.Component):
@@ -105,8 +105,8 @@ class RingLifecycle(wiring.Component):
             self.beats.resp.eq(beat.resp),
             fetching.eq(self.awaited.some & ~self.awaited.outstanding),
             self.status.outstanding.eq(self.awaited.outstanding.any()),
-            states.enabled.eq(self.queues.enabled), self.driven.eq(states.driven),
-            self.parts.driven.eq(states.driven), self.parts.pair.eq(states.pair),
+            states.enabled.eq(self.queues.enabled),
+            self.parts.used.eq(states.used), self.parts.pair.eq(states.pair),
             states.abandon.eq(Cat(abandon.valid & (abandon.queue == index) for index in range(config.extended))),
             # Descriptors in flight arrive first.
             states.discard.eq((self.queues.resetting[:config.extended] & ~fetching) | states.abandon),
@@ -116,6 +116,10 @@ class RingLifecycle(wiring.Component):
         m.d.comb += drives.eq(self.configure.settings.mode == QueueMode.RING)
         for index in range(config.extended):
             with m.If(write.valid & (write.ring == index)):
-                m.d.sync += [states.records[index].eq(write.settings.records), states.driven[index].eq(drives),
-                             states.pair[index].eq(write.settings.pair)]
+                m.d.sync += [states.records[index].eq(write.settings.records), self.driven[index].eq(drives),
+                             states.used[index].eq(drives | (states.used[index] & states.enabled[index]))]
+                with m.If(drives):
+                    m.d.sync += states.pair[index].eq(write.settings.pair)
+            with m.Elif(states.discard[index]):
+                m.d.sync += states.used[index].eq(self.driven[index])
         return m
