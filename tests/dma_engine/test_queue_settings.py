@@ -12,6 +12,7 @@ from amaranth import Value
 from dmace.drivers.dma import DmaDriver
 from hw.dma_engine.config import PRESETS, TINY
 from hw.dma_engine.configuration import QueueWriteSignature
+from hw.dma_engine.descriptors import RingLocation
 from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.queue_settings import QUEUE_SETTINGS, QueueSetting, Setter, check_queue_settings
 from hw.dma_engine.registers import register_map
@@ -63,6 +64,15 @@ def test_driver_writes_the_setting_to_its_field(setting):
             register = registers[other.register]
             found = register.unpack(bus.words[register.offset])[other.field]
             assert found == (value if other is setting else other.reset), other.name
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_driver_writes_the_ring(pair):
+    bus, registers = _Written(), register_map(TINY)
+    ring = RingLocation(base=0x12_3000, size=5, records=0x45_6000, pair=pair)
+    asyncio.run(DmaDriver(bus, TINY).configure_queue(1, ring=ring))
+    register = registers["RING_CONFIG"]
+    assert register.unpack(bus.words[register.offset]) == {"size": 5, "records": 1, "pair": int(pair)}
 
 
 @pytest.mark.parametrize("setting", KEYWORDS, ids=lambda setting: setting.name)

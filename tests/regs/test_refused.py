@@ -6,6 +6,7 @@ import random
 import re
 
 import pytest
+from amaranth import Module
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
@@ -123,3 +124,48 @@ def test_random_writes_against_a_model(seed):
         assert refusals > 10
 
     _run(testbench)
+
+
+def test_hardware_refuses():
+    """A guarded register: refused writes change nothing, are recorded, and are decided by the word that is written."""
+    block = RegisterMap("block", [
+        Register("COMMIT", [number_field("row", 20, Access.PULSE, doc="Row."),
+                            Field("kept", 4, Access.RW, lsb=8, doc="Any.")], doc="Written as a whole.",
+                 guard="odd rows are in use"),
+        Register("FREE", [Field("value", 8, Access.RW, doc="Any.")], doc="Nothing is refused."),
+        *refusal_registers(6),
+    ], doc="A register that hardware guards.", addr_width=6)
+    commit, free, report, word = (register.offset for register in block.registers)
+    bank = RegisterBank(block)
+    assert list(bank.signature.members) == ["bus", "commit", "free", "refused", "reading", "writing"]
+    m = Module()
+    m.submodules.bank = bank
+    m.d.comb += bank.commit.refuse.eq(bank.writing[0])
+    committed = []
+
+    async def testbench(ctx):
+        for written, strobes, expected in ((4 | 0x300, 15, Resp.OKAY), (5 | 0x700, 15, Resp.SLVERR),
+                                           (22 | 0x700, 15, Resp.SLVERR), (5 | 0x700, 7, Resp.SLVERR),
+                                           (6 | 0xA00, 15, Resp.OKAY)):
+            assert (await write(ctx, bank.bus, commit, written, strobes))[0] == expected, hex(written)
+            found = (await read(ctx, bank.bus, report))[0]
+            assert found == ((1 << 31) | commit if expected == Resp.SLVERR and strobes == 15 else commit)
+            if found >> 31:
+                assert (await read(ctx, bank.bus, word))[0] == written
+                await write(ctx, bank.bus, report, 1 << 31)
+            # Another register is not affected.
+            assert (await write(ctx, bank.bus, free, written & 0xFF))[0] == Resp.OKAY
+            assert (await read(ctx, bank.bus, free))[0] == written & 0xFF
+        assert (await read(ctx, bank.bus, commit))[0] == 0xA00
+
+    async def record(ctx):
+        async for _clk, _rst, strobe, row in ctx.tick().sample(bank.commit.written_stb, bank.commit.row):
+            if strobe:
+                committed.append(row)
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.add_testbench(record, background=True)
+    simulator.run()
+    assert committed == [4, 6]
