@@ -12,7 +12,7 @@ from hw.dma_engine.descriptors import Descriptor, DescriptorFlag
 from hw.dma_engine.layouts import Check
 from hw.dma_engine.model.rings import expand
 from hw.dma_engine.rings.rings import Rings
-from hw.dma_engine.words import NativeWord, Status
+from hw.dma_engine.words import NativeWord, QueueMode, Status
 
 CHECKS = {Check.OK: Status.OK, Check.MALFORMED: Status.MALFORMED, Check.FETCH_ERROR: Status.RING_FETCH}
 SIZE = 4
@@ -64,6 +64,7 @@ def test_words_of_descriptors(preset, records, request):
     async def host(ctx):
         for ring in range(rings):
             ctx.set(dut.configure.ring, {"page": 0x1000 + ring, "size": SIZE, "records": records, "record_page": 0})
+            ctx.set(dut.configure.settings.mode, QueueMode.RING)
             ctx.set(dut.configure.queue, ring)
             ctx.set(dut.configure.valid, 1)
             await ctx.tick()
