@@ -65,8 +65,12 @@ def _copy(queue, index):
                            dst=(DESTINATION, 0x4000 * (queue % 4) + 64 * index))
 
 
-def _described(queue, count, first=0):
-    return [Descriptor.copies(_copy(queue, index), tag=index, flags=RECORD) for index in range(first, first + count)]
+def _described(queue, count, first=0, rng=None):
+    """Descriptors of one copy each; with ``rng`` they may contain it two or three times."""
+    def words(index):
+        return [_copy(queue, index)] * (rng.choice((1, 1, 2, 3)) if rng else 1)
+
+    return [Descriptor.copies(*words(index), tag=index, flags=RECORD) for index in range(first, first + count)]
 
 
 def _bursts(bench, ring):
@@ -285,7 +289,7 @@ async def shares_change(dut):
             if cut:
                 bench.model.freeze(ring.queue)
             count = bench.rng.randint(1, ring.location.entries)
-            await ring.post(*_described(ring.queue, count), verifiable=False)
+            await ring.post(*_described(ring.queue, count, rng=bench.rng), verifiable=False)
         if cut:
             await bench.wait(bench.rng.choice((0, 5, 20, 35, 60, 100, 300, 600)))
         for ring in rings:
