@@ -52,6 +52,7 @@ __all__ = [
     "grant_layout",
     "implied_layout",
     "landed_layout",
+    "landing_layout",
     "link_header_layout",
     "link_layout",
     "move_layout",
@@ -215,10 +216,15 @@ def destination_layout(config):
         "fsm": config.fsm_bits, "slot": config.slot_bits, "arithmetic": arithmetic_layout()})
 
 
-def landed_layout(config):
-    """Payload that is now in the SRAM: ``beats``, less one, for this FSM. ``odd``: it came at a port with an odd
-    number. ``local``: at the loopback."""
+def landing_layout(config):
+    """A packet of ``beats``, less one, for this FSM. ``odd``: it came at a port with an odd number. ``local``: at the
+    loopback."""
     return data.StructLayout({"fsm": config.fsm_bits, "beats": 7, "odd": 1, "local": 1})
+
+
+def landed_layout(config):
+    """Progress of a packet that is written to the SRAM: see :class:`~hw.ace.receive.DataLanded`."""
+    return data.StructLayout({**landing_layout(config).members, "begin": 1, "late": 1, "end": 1})
 
 
 def move_layout(config):

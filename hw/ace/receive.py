@@ -12,10 +12,12 @@ pipe, for packets of any length; reduced ones, one per :attr:`AluArray.slices` c
                             chunk         update             8: report to the FSM
 
 Cycles 0 to 2 stall while the SRAM does not accept the update, and before a packet of the loopback until it may read
-what the previous one wrote.
+what the previous one wrote. A packet is reported with its first beat, so that it leaves for the next rank while the
+others are written; one of the loopback, and with lanes narrower than a beat any, with its last.
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -36,6 +38,7 @@ from .layouts import (
     flit_layout,
     grant_layout,
     landed_layout,
+    landing_layout,
 )
 from .numerics.alu_array import AluArray
 from .sram import SramUpdateSignature, longest_stall, write_latency
@@ -47,7 +50,7 @@ __all__ = [
 ]
 
 LANDED_EARLY = 3
-"""Cycles between the report of a packet to its FSM and the write of its last beat: an FSM needs more to read it."""
+"""Cycles between a report of a packet to its FSM and the write of the reported beat: an FSM needs more to read it."""
 
 
 def lookup_layout():
@@ -70,10 +73,12 @@ def received_grant_layout(config):
 
 
 class DataLanded(EventSignature):
-    """The last beat of a DATA packet: SRAM reads that are accepted more than :data:`LANDED_EARLY` cycles later see all
-    of the packet.
+    """Progress of a DATA packet. Driven by Receive for the pool.
 
-    Driven by Receive for the pool, which needs at least as long to send or drain what was received.
+    * ``begin``: SRAM reads that are accepted more than :data:`LANDED_EARLY` cycles later, one beat per cycle, see the
+      packet. The pool needs at least as long to send it.
+    * ``late``: no beat of it is written :data:`LANDED_EARLY` cycles later, so that none of the FSM's may be read then.
+    * ``end``: with its last beat; reads that are accepted more than :data:`LANDED_EARLY` cycles later see all of it.
     """
 
     def __init__(self, config: AceConfig) -> None:
@@ -99,7 +104,7 @@ def _packet_layout(config):
     """A DATA packet in progress: where its next beat goes, and the properties from its header."""
     return data.StructLayout({
         "slot": config.slot_bits, "beat": config.chunk_beat_bits, "arithmetic": arithmetic_layout(), "reduce": 1,
-        "dropped": 1, "landed": landed_layout(config)})
+        "dropped": 1, "landing": landing_layout(config)})
 
 
 def receive_latency(config):
@@ -116,8 +121,7 @@ def settle_cycles(config):
 class Receive(wiring.Component):
     """Accept beats from the ports, round robin, and update the SRAM.
 
-    A port is served until its packet ends, or until it has no beat; then others are served. So a slow link blocks no
-    other port.
+    A port is served until its packet ends; the loopback, until it has no beat. Then others are served, packets in turn.
 
     A packet that exceeds its slot is dropped. So is a packet whose epoch is not the communicator's current one, or
     whose communicator is not open; if this changes within a packet, its remaining beats are dropped.
@@ -131,7 +135,8 @@ class Receive(wiring.Component):
     Members
     -------
     ports : ``In(stream.Signature(flit_layout)).array(ports of the pipe)``
-        DATA and GRANT packets. Those of the loopback may update the same beats one after the other.
+        DATA and GRANT packets. The beats of one follow each other without gaps, except those of the loopback. Those of
+        the loopback may update the same beats one after the other.
     lookup : ``Out(ChunkLookup)``
     update : ``Out(SramUpdateSignature)``
         Of the SRAM.
@@ -161,6 +166,7 @@ class Receive(wiring.Component):
         config = self.config
         m.submodules.alus = alus = AluArray(config, data.StructLayout({"reduce": 1}))
         taken, looked = Signal(), Signal()      # the second and the third stage accept a beat
+        ahead = alus.slices == 1                # packets are reported with their first beat
         valid, port, flit = self._choose(m, taken, slices=alus.slices)
 
         # A GRANT is forwarded at once; the first beat of a DATA packet looks up its chunk.
@@ -187,7 +193,7 @@ class Receive(wiring.Component):
         with m.If(looked):
             m.d.sync += [known.eq(valid & is_data & ~stale & taken), last.eq(flit.last), word.eq(flit.data)]
         m.d.sync += counts.late_packets.eq(valid & flit.first & stale & taken)
-        packet = self._packet(m, known, port, flit, looked)
+        packet, first = self._packet(m, known, port, flit, looked)
         live, accepted = Signal(), Signal()
         paced = self._pause(m, accepted & packet.reduce, alus.slices)
         spaced = self._spaced(m, accepted & last, packet, alus.slices)
@@ -210,10 +216,18 @@ class Receive(wiring.Component):
             self.update.result.eq(alus.o),
         ]
 
+        report, landing = Signal(landed_layout(config)), packet.landing
+        m.d.comb += [
+            *(report[name].eq(landing[name]) for name, _ in landing_layout(config)),
+            report.begin.eq(accepted & (Mux(landing.local, last, first) if ahead else last)),
+            report.late.eq(live & ~first & ~accepted & ~landing.local if ahead else 0),
+            report.end.eq(accepted & last),
+        ]
         early = write_latency(config) - LANDED_EARLY
         m.d.comb += [
-            self.landed.valid.eq(delayed(m, accepted & last, early, name="landed", reset_less=False)),
-            self.landed.payload.eq(delayed(m, packet.landed, early, name="landed_payload")),
+            self.landed.valid.eq(delayed(m, report.begin | report.late | report.end, early, name="landed",
+                                         reset_less=False)),
+            self.landed.payload.eq(delayed(m, report, early, name="landed_payload")),
             counts.reduced_beats.eq(alus.o_valid & alus.o_tag.reduce),
             counts.copied_beats.eq(alus.o_valid & ~alus.o_tag.reduce),
         ]
@@ -246,6 +260,9 @@ class Receive(wiring.Component):
         ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; in the middle of a packet
         staying, granted = Signal(), Signal(len(ports))
         valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
+        for place, (port, one) in enumerate(zip(ports, self.numbers, strict=True)):
+            if one != self.config.local_port:
+                m.d.sync += Assert(port.valid | ~stays[place], Format(f"port {one}: a packet has a gap"))
         chosen, free = Signal.like(number), Signal()
         m.d.comb += [
             free.eq(~valid | taken),
@@ -277,11 +294,11 @@ class Receive(wiring.Component):
             return C(0)
         # Each beat of a packet is as far behind the packet's first as in the previous packet, or farther: ``slices``
         # cycles for each beat, or one in a packet that is not reduced; of the latter, none reads.
-        cycles, beats = write_latency(self.config) + 1, packet.landed.beats
+        cycles, beats = write_latency(self.config) + 1, packet.landing.beats
         passed, left = Mux(packet.reduce, beats * slices, beats), Signal(range(cycles + 1))
-        m.d.sync += left.eq(Mux(ends & packet.landed.local, Mux(passed < cycles, cycles - 1 - passed, 0),
+        m.d.sync += left.eq(Mux(ends & packet.landing.local, Mux(passed < cycles, cycles - 1 - passed, 0),
                                 left - left.any()))
-        return left.any() & packet.landed.local
+        return left.any() & packet.landing.local
 
     def _paced(self, m, granted, slices):
         """Ports to exclude now, because their next beat is to be reduced and an earlier reduction is in progress."""
@@ -301,7 +318,8 @@ class Receive(wiring.Component):
         return reducing & (left != 0).replicate(len(self.ports))
 
     def _packet(self, m, known, port, flit, looked):
-        """The packet of the beat that was looked up; ``beat`` is where that beat goes. It stays until ``looked``."""
+        """The packet of the beat that was looked up, and whether that is its first; ``beat`` is where that beat goes.
+        They stay until ``looked``."""
         config, destination = self.config, self.lookup.destination
         # The packet in progress at each port.
         m.submodules.packets = packets = Table(_packet_layout(config), depth=_rows(self.numbers), reads=1, init=None)
@@ -323,13 +341,13 @@ class Receive(wiring.Component):
         m.d.comb += [
             begun.slot.eq(destination.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(destination.arithmetic),
             begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
-            begun.landed.fsm.eq(destination.fsm), begun.landed.beats.eq(said.beats),
-            begun.landed.odd.eq(odd), begun.landed.local.eq(local),
+            begun.landing.fsm.eq(destination.fsm), begun.landing.beats.eq(said.beats),
+            begun.landing.odd.eq(odd), begun.landing.local.eq(local),
             packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
             after.eq(packet), after.beat.eq(packet.beat + 1),
             packets.write.en.eq(known & looked), packets.write.addr.eq(number), packets.write.data.eq(after),
         ]
-        return packet
+        return packet, said.first
 
 
 def _rows(ports):

@@ -11,10 +11,11 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.config import AceConfig
 from hw.ace.layouts import chunk_layout
-from hw.ace.receive import DataLanded
+from hw.ace.receive import LANDED_EARLY, DataLanded
+from hw.common.delay import delayed
 from hw.stream import selected
 
-from .fsm_ports import BeatsLanded, FsmChunk, FsmsBusy, FsmStart
+from .fsm_ports import BeatsLanded, FsmChunk, FsmsBusy, FsmsHeld, FsmStart
 
 __all__ = ["FsmDispatch"]
 
@@ -33,9 +34,11 @@ class FsmDispatch(wiring.Component):
     landed : ``In(DataLanded).array(pipes)``
         At most one of a cycle from odd ports, and one from others, is for the same FSM: it receives in one dimension at
         a time.
-    held : ``In(FsmChunk).array(fsms)``
+    chunk : ``In(FsmChunk).array(fsms)``
         The chunks of the FSMs.
     busy : ``Out(FsmsBusy)``
+    held : ``Out(FsmsHeld)``
+        Those of packets that were late :data:`LANDED_EARLY` cycles ago.
     starts : ``Out(FsmStart).array(fsms)``, landings : ``Out(BeatsLanded).array(fsms)``
         All payloads of ``starts`` are equal, and those of ``chunks`` in every cycle.
     """
@@ -44,7 +47,8 @@ class FsmDispatch(wiring.Component):
         self.config = config
         super().__init__({
             "chunks": In(stream.Signature(chunk_layout(config))), "landed": In(DataLanded(config)).array(config.pipes),
-            "held": In(FsmChunk(config)).array(config.fsms), "busy": Out(FsmsBusy(config)),
+            "chunk": In(FsmChunk(config)).array(config.fsms), "busy": Out(FsmsBusy(config)),
+            "held": Out(FsmsHeld(config)),
             "starts": Out(FsmStart(config)).array(config.fsms), "landings": Out(BeatsLanded(config)).array(config.fsms),
         })
 
@@ -52,12 +56,18 @@ class FsmDispatch(wiring.Component):
         m = Module()
         chunk = self.chunks.payload
         m.d.comb += [
-            self.busy.fsms.eq(Cat(held.busy for held in self.held)),
+            self.busy.fsms.eq(Cat(chunk.busy for chunk in self.chunk)),
             self.chunks.ready.eq(~self.busy.fsms.bit_select(chunk.fsm, 1)),
         ]
+        before = LANDED_EARLY - 1
+        late = [(delayed(m, packet.valid & packet.payload.late, before, name=f"late_{number}", reset_less=False),
+                 delayed(m, packet.payload.fsm, before, name=f"late_fsm_{number}"))
+                for number, packet in enumerate(self.landed)]
+        m.d.sync += self.held.fsms.eq(Cat(
+            Cat(valid & (fsm == number) for valid, fsm in late).any() for number in range(self.config.fsms)))
         for number, (start, landing) in enumerate(zip(self.starts, self.landings, strict=True)):
             m.d.comb += [
-                start.valid.eq(self.chunks.valid & ~self.held[number].busy & (chunk.fsm == number)),
+                start.valid.eq(self.chunks.valid & ~self.chunk[number].busy & (chunk.fsm == number)),
                 start.payload.eq(chunk),
             ]
             mine = [packet.valid & (packet.payload.fsm == number) for packet in self.landed]
@@ -66,9 +76,11 @@ class FsmDispatch(wiring.Component):
                 # If there are several, the pipes with ports of this side.
                 those = range(len(mine))[odd::2] if len(mine) > 1 else [0]
                 payloads = [self.landed[at].payload for at in those]
+                here = [mine[at] & ~payload.local & (payload.odd == odd)
+                        for at, payload in zip(those, payloads, strict=True)]
                 m.d.comb += [
-                    valid.eq(Cat(mine[at] & ~payload.local & (payload.odd == odd)
-                                 for at, payload in zip(those, payloads, strict=True)).any()),
+                    *(signal.eq(Cat(one & payload[name] for one, payload in zip(here, payloads, strict=True)).any())
+                      for signal, name in ((valid, "begin"), (landing.end[odd], "end"))),
                     beats.eq(payloads[0].beats if len(those) == 1 else selected(
                         len(beats), Cat(mine[at] for at in those), [payload.beats for payload in payloads])),
                 ]

@@ -115,6 +115,13 @@ class Fsm(wiring.Component):
                 with m.Else():
                     m.d.sync += part.eq(after)
 
+        incoming = Signal(2)                        # packets of which more beats arrive
+        for number in range(2):
+            with m.If(here.end[number]):
+                m.d.sync += incoming[number].eq(0)
+            with m.Elif(here.valid[number]):
+                m.d.sync += incoming[number].eq(1)
+
         # -- The next packet of the send, and whether it may be sent.
         offset = Signal(config.chunk_beat_bits + 1)        # beats of the send that are issued
         left = Signal(config.chunk_beat_bits + 1)
@@ -138,7 +145,7 @@ class Fsm(wiring.Component):
             packets.header.reduce.eq(current.reduce),
         ]
         # In the loopback, sums may replace what was sent before.
-        with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
+        with m.If(sending & current.local & (unread == 0) & (received == current.receives) & ~incoming.any()):
             m.d.sync += settled.eq(1)
         # A send without beats has no packet.
         m.d.sync += packets.valid.eq(sending & chunk.filled & may & there & (left != 0) & ~packets.taken)
@@ -170,7 +177,7 @@ class Fsm(wiring.Component):
             with m.State("IDLE"):
                 with m.If(self.start.valid):
                     m.d.sync += [chunk.eq(self.start.payload), address.eq(self.start.payload.program),
-                                 phases_left.eq(self.start.payload.phases), phase.eq(0), looped.eq(0)]
+                                 phases_left.eq(self.start.payload.phases), phase.eq(0), looped.eq(0), incoming.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
                 with m.If(stopped):
@@ -243,7 +250,8 @@ class Fsm(wiring.Component):
             with m.State("ENDING"):
                 with m.If(stopped):
                     m.next = "LEAVING"
-                with m.Elif((received == current.receives) & (unread == 0) & ~more & ~more_back & (looped == 0)):
+                with m.Elif((received == current.receives) & ~incoming.any() & (unread == 0) & ~more & ~more_back
+                            & (looped == 0)):
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
                     m.next = "NEXT"
             with m.State("LEAVING"):
@@ -266,7 +274,8 @@ class Fsm(wiring.Component):
             sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
                 stepping, Waits.PROGRAM, Mux(more | more_back, Waits.PORT, Mux(
                     (unread != 0) | (looped != 0), Waits.SRAM, Mux(
-                        fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING)))))))
+                        fsm.ongoing("ENDING") & ((received != current.receives) | incoming.any()), Waits.DATA,
+                        Waits.NOTHING)))))))
         m.d.sync += shown.eq(waits)
         m.d.comb += [
             state.waits.eq(Mux(self.chunk.busy, shown, Waits.NOTHING)),

@@ -14,8 +14,8 @@ from hw.ace.layouts import PHASE_WIDTH, arithmetic_layout, chunk_layout, done_la
 from hw.common.event import EventSignature
 
 __all__ = [
-    "BeatsLanded", "FsmChunk", "FsmCommunicator", "FsmFilled", "FsmLookup", "FsmStart", "FsmsBusy", "PacketOffer",
-    "PhaseGrants", "StepKind", "StepPort", "fetched_layout", "state_layout",
+    "BeatsLanded", "FsmChunk", "FsmCommunicator", "FsmFilled", "FsmLookup", "FsmStart", "FsmsBusy", "FsmsHeld",
+    "PacketOffer", "PhaseGrants", "StepKind", "StepPort", "fetched_layout", "state_layout",
 ]
 
 
@@ -59,6 +59,13 @@ class FsmLookup(wiring.Signature):
 
 class FsmsBusy(wiring.Signature):
     """FSMs that have a chunk, one bit each: levels, driven by the pool for Chunker."""
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__({"fsms": Out(config.fsms)})
+
+
+class FsmsHeld(wiring.Signature):
+    """FSMs whose payload must not be read in this cycle, one bit each: levels, driven by FsmDispatch for Transmit."""
 
     def __init__(self, config: AceConfig) -> None:
         super().__init__({"fsms": Out(config.fsms)})
@@ -161,15 +168,18 @@ class PacketOffer(wiring.Signature):
 
 
 class BeatsLanded(wiring.Signature):
-    """Packets for the FSM's chunk that have arrived in this cycle.
+    """Packets for the FSM's chunk, at a port with an even number, and at one with an odd number.
 
     Members
     -------
     valid : ``Out(1).array(2)``, beats : ``Out(7).array(2)``
-        At a port with an even number, and at one with an odd number, of ``beats + 1`` beats.
+        One of ``beats + 1`` beats may be sent from now on.
+    end : ``Out(1).array(2)``
+        Its last beat has arrived, maybe in the cycle of ``valid``.
     local : ``Out(1)``
-        At the loopback.
+        A packet has arrived at the loopback.
     """
 
     def __init__(self, config: AceConfig) -> None:
-        super().__init__({"valid": Out(1).array(2), "beats": Out(7).array(2), "local": Out(1)})
+        super().__init__({"valid": Out(1).array(2), "beats": Out(7).array(2), "end": Out(1).array(2),
+                          "local": Out(1)})
