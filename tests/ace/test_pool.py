@@ -76,6 +76,7 @@ class _World:
         self.reading = [[deque() for _ in range(CONFIG.pipes)] for _ in programs]
         self.links = {}                     # (rank, its port) -> packets in flight to it
         self.sending = [[None] * CONFIG.pipes for _ in programs]
+        self.landing = [[None] * CONFIG.pipes for _ in programs]    # reports of packets whose last beat has not come
         self.through = [[] for _ in programs]
 
     def neighbour(self, rank, port):
@@ -126,7 +127,10 @@ class _World:
                 waiting.popleft()
         ctx.set(rank.done.ready, 1)
         if ctx.get(rank.done.valid):
-            self.through[number].append(ctx.get(rank.done.payload))
+            slot = ctx.get(rank.done.payload)
+            assert all(report is None or report["fsm"] != slot & self.fsm_mask for report in self.landing[number]), \
+                "A chunk is done before a packet of it has ended"
+            self.through[number].append(slot)
         ctx.set(rank.signals.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
         ctx.set(rank.signals.ready, 1)
         if ctx.get(rank.signals.valid):
@@ -141,6 +145,9 @@ class _World:
         granted, landed = False, set()
         for pipe, ports in enumerate(CONFIG.pipe_ports):
             ctx.set(rank.landed[pipe].valid, 0)
+            if self.landing[number][pipe]:
+                self._end(ctx, number, pipe, rank.landed[pipe])
+                continue
             for port in ports:
                 link = self.links.get((number, port))
                 if not link or link[0][0] > now:
@@ -158,7 +165,7 @@ class _World:
                     fsm = header.sequence & self.fsm_mask
                     assert (fsm, port % 2) not in landed, "An FSM receives at two ports in the same cycle"
                     landed.add((fsm, port % 2))
-                    self._land(ctx, number, rank.landed[pipe], header, beats, port)
+                    self._land(ctx, number, pipe, rank.landed[pipe], header, beats, port)
                 break
 
     def _send(self, ctx, now, number, pipe, sends, offering):
@@ -195,7 +202,15 @@ class _World:
         link = self.links.setdefault(to, deque())
         link.append((max(now + self._delay(to), link[-1][0] if link else 0), header, beats))
 
-    def _land(self, ctx, number, landed, header, beats, port):
+    def _end(self, ctx, number, pipe, landed):
+        """Some cycles after the first beat of a packet, the last one."""
+        report = self.landing[number][pipe]
+        if self.rng.random() < (0.1 if self.slow else 0.5):
+            self.landing[number][pipe] = None
+            ctx.set(landed.valid, 1)
+            ctx.set(landed.payload, {**report, "begin": 0, "end": 1})
+
+    def _land(self, ctx, number, pipe, landed, header, beats, port):
         slot = header.sequence & SLOT_MASK
         for beat, value in enumerate(beats):
             at = slot * CONFIG.chunk_beats + header.offset + beat
@@ -204,9 +219,13 @@ class _World:
                 assert here is not None, "A beat is reduced where nothing is"
                 value += here
             self.srams[number][at] = value
+        local = port == CONFIG.local_port
+        report = {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1, "odd": port % 2, "local": local,
+                  "begin": 1, "end": local or len(beats) == 1}
         ctx.set(landed.valid, 1)
-        ctx.set(landed.payload, {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1,
-                                     "odd": port % 2, "local": port == CONFIG.local_port})
+        ctx.set(landed.payload, report)
+        if not report["end"]:
+            self.landing[number][pipe] = report
 
 
 def _program(collective, shape, entry, root, up):

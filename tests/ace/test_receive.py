@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receive, its lanes and the SRAM together against a dictionary of the SRAM's contents.
 
-A packet's range is read back as soon as ``landed`` reports the packet.
+A packet's range is read back as soon as ``landed`` reports the packet, a beat per cycle, as Transmit would read it.
 """
 
 import os
@@ -19,6 +19,7 @@ from hw.ace.layouts import (
     PacketKind,
     abort_layout,
     destination_layout,
+    flit_layout,
     grant_layout,
     landed_layout,
     packet_layout,
@@ -38,6 +39,8 @@ CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1),
            "ecp5": ecp5(SMALL), "two": replace(SMALL, pipes=2), "four": replace(SMALL, pipes=4)}
 LATENCY = {"whole": 8, "quarters": 11, "ecp5": 10, "two": 8, "four": 8}
 """Cycles from a beat on a port to ``landed``."""
+AHEAD = {"whole": True, "quarters": False, "ecp5": True, "two": True, "four": True}
+"""Packets are reported with their first beat."""
 PACE = {"whole": 1, "quarters": 4, "ecp5": 1, "two": 1, "four": 1}
 """Cycles per beat that is reduced."""
 
@@ -50,6 +53,18 @@ PACE = {"whole": 1, "quarters": 4, "ecp5": 1, "two": 1, "four": 1}
 def test_receive(simulate, config, tests):
     assert receive_latency(CONFIGS[config]) == LATENCY[config] + LANDED_EARLY
     simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config}, testcase=tests)
+
+
+class _Link(Source):
+    """A link's port: the beats of a packet follow each other without gaps."""
+
+    def drive(self):
+        stalls = self.stalls
+        first = flit_layout(CONFIGS[os.environ["CONFIG"]])["first"].offset
+        if self.items and not self.items[0] >> first & 1:
+            self.stalls = lambda: False
+        super().drive()
+        self.stalls = stalls
 
 
 class _Bench:
@@ -73,11 +88,13 @@ class _Bench:
         self.epochs = [rng.randrange(16) for _ in range(self.config.communicators)]
         self.closed = 1 << self.config.communicators - 1
         self.contents = {}
-        self.ports = [Source(dut, f"ports__{port}", stalls=stalls, seed=cocotb.RANDOM_SEED)
-                      for port in range(self.config.ports + 1)]
+        self.ports = [(_Link if port < self.config.ports else Source)(
+            dut, f"ports__{port}", stalls=stalls, seed=cocotb.RANDOM_SEED) for port in range(self.config.ports + 1)]
         self.coming = [deque() for _ in range(self.config.fsms)]
+        self.arriving = {}      # packets of which a first beat was reported: by FSM
+        self.late, self.begun = Counter(), None
         self.busy = set()
-        self.to_fill, self.to_read, self.responses, self.fresh = deque(), deque(), {}, deque()
+        self.to_fill, self.to_read, self.responses, self.fresh = deque(), deque(), {}, []
         self.unused = sorted(set(range(self.config.slots)) - set(slots))
         self.stalling = stalls != "none"
         self.filling = self.reading = None
@@ -105,8 +122,8 @@ class _Bench:
     async def finish(self):
         """Wait until all is done, and check the whole SRAM."""
         def done():
-            return not (any(port.items for port in self.ports) or any(self.coming) or self.to_read or self.responses
-                        or self.fresh)
+            return not (any(port.items for port in self.ports) or any(self.coming) or self.arriving or self.to_read
+                        or self.responses or self.fresh)
 
         await run(self.dut, self.actors, until=done)
         # GRANTs and ABORTs that came last are reported some cycles later.
@@ -189,8 +206,8 @@ class _Bench:
             getattr(dut, f"lookup__{pipe}__destination").value = destination
             for name in ("grants", "aborts"):
                 getattr(dut, f"{name}__{pipe}__ready").value = int(not self.stalling or self.rng.random() < 0.7)
-        while self.fresh and self.fresh[0][0] <= self.cycle:
-            self.to_read.append((self.fresh.popleft()[1], True))
+        self.to_read.extend((address, True) for cycle, address, _ in self.fresh if cycle <= self.cycle)
+        self.fresh = [one for one in self.fresh if one[0] > self.cycle]
         dut.communicator_status__closed.value = self.closed
         dut.communicator_status__epochs.value = bits(
             CommunicatorStatusSignature(self.config).members["epochs"].shape, self.epochs)
@@ -254,16 +271,28 @@ class _Bench:
         self.written["copied"] += int(port("counts.copied_beats").value)
 
     def _land(self, landed):
-        packet = self.coming[landed["fsm"]].popleft()
-        assert landed["beats"] == len(packet.payload) - 1
-        assert (landed["odd"], landed["local"]) == (packet.port % 2, packet.port == self.config.local_port)
-        for address, word in zip(packet.addresses, packet.payload, strict=True):
-            if packet.reduce:
-                word = combined(self.config, packet.destination["arithmetic"], self.contents[address], word)
-            self.contents[address] = word
-            if not self.repeated:
-                self.fresh.append((self.cycle + LANDED_EARLY, address))
-        self.landed.append((self.cycle, packet))
+        fsm = landed["fsm"]
+        if landed["begin"]:
+            assert fsm not in self.arriving, "A packet begins before the previous one has ended"
+            packet = self.arriving[fsm] = self.coming[fsm].popleft()
+            self.begun = self.cycle
+            assert landed["beats"] == len(packet.payload) - 1
+            assert (landed["odd"], landed["local"]) == (packet.port % 2, packet.port == self.config.local_port)
+            for beat, (address, word) in enumerate(zip(packet.addresses, packet.payload, strict=True)):
+                if packet.reduce:
+                    word = combined(self.config, packet.destination["arithmetic"], self.contents[address], word)
+                self.contents[address] = word
+                if not self.repeated:
+                    follows = 0 if landed["end"] else beat
+                    self.fresh.append((self.cycle + LANDED_EARLY + follows, address, fsm))
+        if landed["late"]:
+            assert fsm in self.arriving and not landed["end"]
+            self.late[fsm] += 1
+            # What would have been read ``LANDED_EARLY`` cycles from now, or after that, is read a cycle later.
+            self.fresh = [(cycle + (of == fsm and cycle >= self.cycle + LANDED_EARLY - 1), address, of)
+                          for cycle, address, of in self.fresh]
+        if landed["end"]:
+            self.landed.append((self.cycle, self.arriving.pop(fsm)))
 
 
 @cocotb.test()
@@ -281,6 +310,7 @@ async def random_packets(dut, stalls):
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
     await bench.finish()
     assert len(bench.landed) > 150 and bench.faults > 3 and bench.stale > 10 and sum(bench.reported.values()) > 30
+    assert (bench.late.total() > 20) == (stalls != "none" and AHEAD[os.environ["CONFIG"]]), bench.late
     reduced, copied = (sum(len(packet.payload) for _, packet in bench.landed if packet.reduce == reduce)
                        for reduce in (1, 0))
     assert bench.written == {"reduced": reduced, "copied": copied}
@@ -317,24 +347,26 @@ async def stopped_in_a_packet(dut):
     """Beats of a packet that arrive after its communicator is closed have no effect, also after it is opened again."""
     bench = _Bench(dut)
     await bench.start()
+    bench.repeated, expected = True, {}
     for reduce in (0, 1):
-        packet = bench.packet(0, beats=8, reduce=reduce)
-        bench.coming[packet.destination["fsm"]].pop()
-        head, remaining = packet.flits[:4], packet.flits[4:]
-        bench.ports[0].items.clear()
-        bench.ports[0].items.extend(head)
-        end = bench.cycle + 40
-        await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
+        packet, source = bench.packet(0, beats=8, reduce=reduce), bench.ports[0]
+        # The fifth beat is looked up.
+        await run(dut, bench.actors, until=lambda source=source: len(source.items) == 3)
         for address, word in list(zip(packet.addresses, packet.payload, strict=True))[:4]:
-            bench.contents[address] = word if not reduce else combined(
+            expected[address] = word if not reduce else combined(
                 bench.config, packet.destination["arithmetic"], bench.contents[address], word)
         if reduce:
             bench.epochs = [(epoch + 1) % 16 for epoch in bench.epochs]
         else:
             bench.closed = (1 << bench.config.communicators) - 1
-        bench.ports[0].items.extend(remaining)
+        untouched = {address: bench.contents[address] for address in packet.addresses[4:]}
         end = bench.cycle + 40
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
+        bench.contents |= expected | untouched
+        if AHEAD[os.environ["CONFIG"]]:
+            assert bench.arriving.pop(packet.destination["fsm"]) is packet
+        else:
+            bench.coming[packet.destination["fsm"]].pop()
         bench.closed = 1 << bench.config.communicators - 1
         bench.busy.clear()
     assert not bench.landed and sum(bench.written.values()) == 8
@@ -352,9 +384,11 @@ async def latency(dut):
         for beats in (1, 4):
             packet = bench.packet(beats, beats=beats, reduce=reduce)
             start = bench.cycle + 1
-            await run(dut, bench.actors, until=lambda: not any(bench.coming))
+            await run(dut, bench.actors, until=lambda: not any(bench.coming) and not bench.arriving)
             pace = PACE[os.environ["CONFIG"]] if reduce else 1
-            assert bench.landed[-1] == (start + LATENCY[os.environ["CONFIG"]] + (beats - 1) * pace, packet)
+            last = start + LATENCY[os.environ["CONFIG"]] + (beats - 1) * pace
+            assert bench.landed[-1] == (last, packet)
+            assert bench.begun == (last if not AHEAD[os.environ["CONFIG"]] else last - beats + 1)
     await bench.finish()
 
 

@@ -136,7 +136,7 @@ class Fsm(wiring.Component):
             # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
             there.eq(((arrived >= current.need)
                       | ((arrived + 1 == current.need) & (part >= offset + config.packet_beats)))
-                     & (~current.local | settled)),
+                     & (~current.local | settled & ~incoming.any())),
             packets.address.eq(current.source),
             packets.header.kind.eq(PacketKind.DATA),
             packets.header.communicator.eq(chunk.communicator), packets.header.epoch.eq(epoch),
@@ -145,7 +145,7 @@ class Fsm(wiring.Component):
             packets.header.reduce.eq(current.reduce),
         ]
         # In the loopback, sums may replace what was sent before.
-        with m.If(sending & current.local & (unread == 0) & (received == current.receives) & ~incoming.any()):
+        with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
             m.d.sync += settled.eq(1)
         # A send without beats has no packet.
         m.d.sync += packets.valid.eq(sending & chunk.filled & may & there & (left != 0) & ~packets.taken)

@@ -77,7 +77,8 @@ class Bench:
 
     def __init__(self, ctx, dut, rng):
         self.ctx, self.dut, self.rng = ctx, dut, rng
-        self.seen = {"cut through": 0, "taken and read": 0, "granted on entry": 0, "settled late": 0, "sums wait": 0}
+        self.seen = {"cut through": 0, "taken and read": 0, "granted on entry": 0, "settled late": 0, "sums wait": 0,
+                     "sums wait for beats": 0, "ends late": 0}
 
     async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None, fill=None, early=False,
                   unread=False):
@@ -127,8 +128,8 @@ class Bench:
             self.ended, self.filled = self.ended or cycle == fill, self.filled or (cycle == fill and not unread)
         assert self.finished, f"Not done: phase {self.number} of {phases}, sent {self.sent}, landed {self.landed}"
         for signal in (dut.communicator.stopped, dut.steps.ready, dut.packets.taken, dut.packets.read,
-                       *dut.landed.valid, dut.landed.local, dut.signals.ready, dut.grants.valid, dut.grants.back,
-                       dut.filled.valid):
+                       *dut.landed.valid, *dut.landed.end, dut.landed.local, dut.signals.ready, dut.grants.valid,
+                       dut.grants.back, dut.filled.valid):
             ctx.set(signal, 0)
         assert not ctx.get(dut.chunk.busy)
         return cycle
@@ -137,6 +138,7 @@ class Bench:
         self.phase, self.send, self.sent, self.offset = phase, None, 0, 0
         self.landed, self.allowed, self.signalled, self.entering = 0, 0, 0, False
         self.returned, self.allowed_back, self.signalled_back, self.looped = 0, False, False, 0
+        self.incoming = [False, False]          # whether more beats of a packet arrive at each side
         self.unread = deque()                   # packets that were taken and not read: the number of their send
         self.looped_late = deque()              # packets in the loopback that were read
 
@@ -151,7 +153,8 @@ class Bench:
         phase = self.phase
         return phase is None or (
             self.sent == len(phase.sends) and not self.unread and self.landed == phase.receives * phase.span
-            and self.signalled == self.safe and (self.signalled_back or not phase.returns) and not self.looped)
+            and self.signalled == self.safe and (self.signalled_back or not phase.returns) and not self.looped
+            and not any(self.incoming))
 
     def _acts(self, port):
         """Whether the neighbour at a port acts in this cycle."""
@@ -245,7 +248,8 @@ class Bench:
                 # Everything has arrived, and what was sent before has been read.
                 others = [one for one in self.unread if not phase.sends[one].local]
                 self.seen["sums wait"] += len(others) > 0
-                may = may and not others and self.landed == phase.receives * phase.span
+                may = may and not others and self.landed == phase.receives * phase.span and not any(self.incoming)
+                self.seen["sums wait for beats"] += any(self.incoming)
         else:
             may = False
         self.may_for = self.may_for + 1 if may and not self.stopped_for else 0
@@ -315,8 +319,13 @@ class Bench:
         once the communicator is stopped."""
         ctx, dut, rng = self.ctx, self.dut, self.rng
         ctx.set(dut.grants.valid, 0)
-        for valid in (*dut.landed.valid, dut.landed.local, dut.grants.back):
+        for valid in (*dut.landed.valid, *dut.landed.end, dut.landed.local, dut.grants.back):
             ctx.set(valid, 0)
+        for side, incoming in enumerate(self.incoming):
+            if incoming and self._acts("landed"):
+                self.incoming[side] = False
+                self.seen["ends late"] += 1
+                ctx.set(dut.landed.end[side], 1)
         if self.looped_late and self._acts("looped"):
             self.looped_late.popleft()
             self.looped -= 1
@@ -329,19 +338,26 @@ class Bench:
             self.allowed = rng.randint(self.allowed + 1, len(phase.sends))
             ctx.set(dut.grants.valid, 1)
             ctx.set(dut.grants.granted, self.allowed)
-        if self.landed < min(self.signalled, phase.receives) * phase.span and self._acts("landed"):
+        side = 1 - phase.port % 2
+        if self.landed < min(self.signalled, phase.receives) * phase.span and self._free(side):
             beats = min(PACKET, phase.span - self.landed % phase.span)
             self.landed += beats
-            self._lands(1 - phase.port % 2, beats)
+            self._lands(side, beats)
         if phase.returns and not self.allowed_back and self._acts("granted"):
             self.allowed_back = True
             ctx.set(dut.grants.back, 1)
-        if self.signalled_back and self.returned < phase.returns * phase.span and self._acts("landed"):
+        if self.signalled_back and self.returned < phase.returns * phase.span and self._free(1 - side):
             beats = min(PACKET, phase.span - self.returned % phase.span)
             self.returned += beats
-            self._lands(phase.port % 2, beats)
+            self._lands(1 - side, beats)
+
+    def _free(self, side):
+        """Whether a packet begins at this side."""
+        return not self.incoming[side] and not self.ctx.get(self.dut.landed.end[side]) and self._acts("landed")
 
     def _lands(self, side, beats):
+        self.incoming[side] = beats > 1 and self.rng.random() < 0.9
+        self.ctx.set(self.dut.landed.end[side], not self.incoming[side])
         self.ctx.set(self.dut.landed.valid[side], 1)
         self.ctx.set(self.dut.landed.beats[side], beats - 1)
 
