@@ -1,6 +1,8 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""A packet is reported before its last write: not so early that what was received could be sent before."""
+"""A packet is reported before its writes: not so early that what was received could be sent before."""
+
+import pytest
 
 from hw.ace.config import WIDE
 from hw.ace.programs.program import encode
@@ -71,3 +73,22 @@ def test_what_was_received_is_read_after_its_write():
     report_to_read = 1 + found[0] + 1
     assert report_to_read == LANDED_EARLY + 1
     assert Transmit(WIDE).latency == 1 + WIDE.sram_latency
+
+
+@pytest.mark.parametrize("pipe", range(CONFIG.pipes))
+def test_reads_pause_when_a_packet_is_late(pipe):
+    """A beat that is late would have been read ``LANDED_EARLY`` cycles after the report, or later: in that cycle, no
+    pipe reads anything of the FSM, and all others may."""
+    dut, late, seen = _Rank(CONFIG.fsms - 1), {4: 2, 5: 0, 9: 2, 10: 2}, []
+
+    async def testbench(ctx):
+        for cycle in range(20):
+            ctx.set(dut.landed[pipe].valid, cycle % 2 or cycle in late)
+            ctx.set(dut.landed[pipe].payload, {"fsm": late.get(cycle, 3), "late": cycle in late, "odd": 1})
+            seen.append([ctx.get(sends.held) for sends in dut.sends])
+            await ctx.tick()
+
+    run_cell(dut, testbench)
+    for cycle, held in enumerate(seen):
+        earlier = cycle - LANDED_EARLY
+        assert held == [1 << late[earlier] if earlier in late else 0] * CONFIG.pipes, cycle

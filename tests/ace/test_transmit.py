@@ -57,6 +57,7 @@ class _Bench:
         self.rng = random.Random(cocotb.RANDOM_SEED)
         self.memory = [self.rng.getrandbits(self.config.data_width) for _ in range(self.config.sram_beats)]
         self.refuse, self.polite, self.cycle = refuse, polite, 0
+        self.stalling, self.held, self.waited = stalls != "none", 0, 0
         self.unknown = 0
         # ABORTs may precede the last packet.
         self.queue_beats = Transmit.AHEAD + self.config.packet_beats + 2 if polite else self.config.replay_beats
@@ -106,6 +107,9 @@ class _Bench:
         dut.abort__record.value = self.abort[2]
         self.granting = self.rng.random() >= self.refuse
         dut.read__ready.value = int(self.granting)
+        self.held = self.rng.getrandbits(self.config.fsms) & self.rng.getrandbits(self.config.fsms)
+        self.held *= self.stalling
+        dut.sends__held.value = self.held
 
     def sample(self, cycle):
         self.cycle += 1
@@ -115,6 +119,9 @@ class _Bench:
             # Not before the last read, and in order.
             fsm, left = self.to_be_sent.popleft()
             assert (int(dut.sends__fsm.value), left) == (fsm, 0)
+        if self.to_be_sent and self.held >> self.to_be_sent[0][0] & 1:
+            assert not dut.read__valid.value, "The payload of an FSM is read that is held"
+            self.waited += 1
         if self.granting and dut.read__valid.value:
             self.responses[self.cycle + self.config.sram_latency] = self.memory[int(dut.read__address.value)]
             self.to_be_sent[0][1] -= 1
@@ -187,7 +194,7 @@ async def random_packets(dut, stalls, polite):
     for _ in range(400):
         bench.send(None if polite or bench.rng.random() < 0.2 else 0)
     await bench.finish()
-    assert len(bench.cycles("send")) == 400
+    assert len(bench.cycles("send")) == 400 and (bench.waited > 50) == (stalls != "none")
 
 
 @cocotb.test()
