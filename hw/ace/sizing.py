@@ -22,7 +22,7 @@ from .config import (
 
 __all__ = ["HOP_CYCLES", "Needs", "needs", "one_way", "sized", "wire_beats"]
 
-HOP_CYCLES = 32
+HOP_CYCLES = 28
 """Most cycles of a hop besides the link's latency and the packet: with all timing options."""
 
 PORT_CYCLES = 24
@@ -149,7 +149,7 @@ def _on_links(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: fl
     for number, size in enumerate(sizes):
         # Beats of a step: the first dimension moves a block of the chunk, the others of the rank's own block.
         step = beats / size if number == 0 else beats / sizes[0] / size
-        hop = link_latency + HOP_CYCLES + packet * (1 + 1 / link_rate)
+        hop = link_latency + HOP_CYCLES + packet / link_rate
         total += 2 * (size - 1) * max(hop, wire * step) + wire * step
         if number:
             total += link_latency + HOP_CYCLES      # the GRANT of a further phase
