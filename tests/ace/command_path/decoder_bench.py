@@ -18,6 +18,8 @@ COLUMN = 64
 SIZES = [(3, 2, 5), (4, 1, 1), (2, 2, 8), (1, 7, 1)]
 """Shapes of the communicators, in turn."""
 DOMAIN, OTHER = 5, 6
+ROLES = 27
+"""Programs of a rooted collective: one for each role in three dimensions."""
 LIMIT = 600
 
 
@@ -57,8 +59,10 @@ class Bench:
                     await self.enter(number, collective, ordered)
 
     async def enter(self, communicator, collective, ordered, *, valid=1):
-        rng, bits = self.rng, self.config.program_bits
-        entry = {"plus": rng.getrandbits(bits), "minus": rng.getrandbits(bits), "both": rng.randrange(2),
+        rng, words = self.rng, self.config.program_words
+        plus = rng.randrange(words)
+        # The tables of both do not overlap.
+        entry = {"plus": plus, "minus": (plus + rng.randint(ROLES, words - ROLES)) % words, "both": rng.randrange(2),
                  "valid": valid}
         self.directory[communicator, collective, ordered] = entry
         await self.write(self.dut.directory, entry=entry, number=collective | ordered << 3 | communicator << 4)
@@ -133,12 +137,13 @@ class Bench:
             entry = short
         self.words, programs = {}, {}
         if entry:
-            for side in ("plus", "minus"):
-                programs[side] = entry[side]
-                if word.collective in those(lambda info: info.rooted):
-                    role = self._roles(word, shape, up=side == "plus")
-                    programs[side] = self.rng.getrandbits(config.program_bits)
-                    self.words[(entry[side] + role) % config.program_words] = RoleWord(programs[side]).pack()
+            programs = {side: entry[side] for side in ("plus", "minus")}
+            if word.collective in those(lambda info: info.rooted):
+                at = {side: (entry[side] + self._roles(word, shape, up=side == "plus")) % config.program_words
+                      for side in programs}
+                free = [address for address in range(config.program_words) if address not in at.values()]
+                programs = {side: self.rng.choice(free) for side in programs}
+                self.words = {at[side]: RoleWord(programs[side]).pack() for side in programs}
             self.words[programs["plus"]] = header.pack()
         self.extents = extents or {}
         meant = self.meaning(word, header, shape, entry, programs)
