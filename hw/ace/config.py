@@ -13,7 +13,7 @@ from .timing import AceTimingOptions
 
 __all__ = [
     "AHEAD_BEATS", "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH",
-    "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS", "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS",
+    "LINK_REPORT_CYCLES", "LINK_REPORT_PACKETS", "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS", "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS",
     "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_BYTES", "ONE_SHOT_WIDTH",
     "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH",
     "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
@@ -81,6 +81,12 @@ LINK_SESSION_WIDTH = 8
 
 LINK_CREDIT_WIDTH = 13
 """Bits of the count of beats that left a receive buffer, modulo twice the longest buffer."""
+
+LINK_REPORT_CYCLES = 32
+"""Cycles after which any received packet or freed beat is reported to the peer if nothing else is sent on the link."""
+
+LINK_REPORT_PACKETS = 4
+"""Received packets that are reported at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

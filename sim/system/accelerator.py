@@ -14,6 +14,9 @@ from .routes import Grain, Leg
 
 __all__ = ["Accelerator"]
 
+_DATA = -1
+"""Instead of what a GRANT grants."""
+
 
 class Accelerator(Endpoint):
     """An endpoint that reads each byte of memory once, and writes each once."""
@@ -34,7 +37,8 @@ class Accelerator(Endpoint):
                          for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
-        self._arrived: list[tuple[int, int, int, int, int]] = []
+        # Operation, index, leg, bytes, port, and what a GRANT grants.
+        self._arrived: list[tuple[int, int, int, int, int, int]] = []
         self._to_drain: list[tuple[int, Chunk]] = []
 
     def ways(self) -> list[float | None]:
@@ -91,11 +95,15 @@ class Accelerator(Endpoint):
         upstream = self.neighbours[leg.port ^ 1]
         assert isinstance(upstream, Accelerator)
         self.ports[leg.port ^ 1].signal(upstream.grant_comes, (
-            chunk.operation.number, chunk.index, chunk.leg, chunk.safe))
+            chunk.operation.number, chunk.index, chunk.leg, chunk.safe, leg.port))
 
-    def grant_comes(self, number: int, index: int, leg: int, granted: int) -> None:
-        """A GRANT has arrived."""
-        self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+    def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
+        """A GRANT has arrived at ``port``."""
+        if not self.config.whole_packets:
+            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+            return
+        self._arrived.append((number, index, leg, self.config.beat_bytes, port, granted))
+        self.kernel.decide(self.key(Decision.RECEIVE), self._receive)
 
     def _granted(self, number: int, index: int, leg: int, granted: int) -> None:
         chunk = self.chunks.get((number, index))
@@ -108,17 +116,30 @@ class Accelerator(Endpoint):
     # -- Receive
 
     def comes(self, number: int, index: int, leg: int, grain: Grain, port: int) -> None:
-        self._arrived.append((number, index, leg, grain.size, port))
+        self._arrived.append((number, index, leg, grain.size, port ^ 1, _DATA))
         self.kernel.decide(self.key(Decision.RECEIVE), self._receive)
 
     def _receive(self) -> None:
-        """Receive the grains that have arrived at this time, the oldest first."""
+        """Receive what has arrived at this time, the oldest first."""
         self._arrived.sort()
-        for number, index, leg, size, port in self._arrived:
-            here = port ^ 1
-            ready = self._lanes[self._pipes[here]].pass_through(size)
-            stored = round(self._stored * min(size, self.config.packet_bytes))
-            if self.config.receive_buffer_bytes is not None:
-                self.kernel.at(ready + stored, self.ports[here].freed, size)
-            self.kernel.at(ready + self.wait["receive_cycles"] + stored, self.landed, number, index, leg)
+        receive = self._receive_packet if self.config.whole_packets else self._receive_message
+        for arrived in self._arrived:
+            receive(*arrived)
         self._arrived.clear()
+
+    def _receive_packet(self, number: int, index: int, leg: int, size: int, port: int, granted: int) -> None:
+        """It is complete, and passes the lanes of its pipe after those that came before."""
+        lanes = self._lanes[self._pipes[port]]
+        begin = max(lanes.free, self.kernel.now)
+        end = max(lanes.serve(size), begin + round(self._stored * size))
+        self.ports[port].leaves(size, begin, end)
+        if granted != _DATA:
+            self.kernel.at(begin + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+        else:
+            self.kernel.at(end + self.wait["receive_cycles"], self.landed, number, index, leg)
+
+    def _receive_message(self, number: int, index: int, leg: int, size: int, port: int, _: int) -> None:
+        """It passes the lanes while it arrives, if they are free; its last packet only when it is complete."""
+        ready = self._lanes[self._pipes[port]].pass_through(size)
+        stored = round(self._stored * min(size, self.config.packet_bytes))
+        self.kernel.at(ready + stored + self.wait["receive_cycles"], self.landed, number, index, leg)

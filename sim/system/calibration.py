@@ -35,6 +35,8 @@ class Calibration:
         From a GRANT at a port until the FSM may send.
     start_cycles : float
         From the doorbell's store until the job of the first chunk's fill.
+    divide_cycles : float
+        And for the division of the buffer into shards of more than a column of 64 bytes.
     chunk_cycles : float
         Between jobs of fills.
     fill_cycles, drain_cycles : float
@@ -43,8 +45,6 @@ class Calibration:
         From an FSM's end until it has taken the next filled chunk, and is in its first phase.
     end_cycles : float
         From the end of the last chunk until the completion word is written, besides the memory's latency.
-    queue_packets : int
-        Packets that are chosen before the one that is on the link has left it.
     measured : dict
         How, and of which accelerator.
     """
@@ -57,12 +57,12 @@ class Calibration:
     phase_cycles: float
     grant_cycles: float
     start_cycles: float
+    divide_cycles: float
     chunk_cycles: float
     fill_cycles: float
     drain_cycles: float
     turn_cycles: float
     end_cycles: float
-    queue_packets: int = 2
     measured: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
 
     @classmethod
@@ -73,7 +73,7 @@ class Calibration:
         except (OSError, ValueError) as error:
             raise UserError(f"{path} cannot be read as a calibration: {error}.") from error
         known = {one.name for one in fields(cls)}
-        if not isinstance(values, dict) or set(values) - known or known - {"measured", "queue_packets"} - set(values):
+        if not isinstance(values, dict) or set(values) - known or known - {"measured"} - set(values):
             raise UserError(f"{path} is no calibration; its names must be {', '.join(sorted(known))}.")
         return cls(**values)
 

@@ -34,7 +34,7 @@ class Decision:
 
 
 WAITS = ("receive_cycles", "transmit_cycles", "send_cycles", "phase_cycles", "grant_cycles", "start_cycles",
-         "chunk_cycles", "fill_cycles", "drain_cycles", "turn_cycles", "end_cycles")
+         "divide_cycles", "chunk_cycles", "fill_cycles", "drain_cycles", "turn_cycles", "end_cycles")
 """Latencies of an engine, as :class:`.Calibration` names them."""
 
 
@@ -102,10 +102,9 @@ class Endpoint:
 
     def _port(self, number: int) -> Port:
         reader, picker = self.sender(number)
-        depth = self.machine.calibration.queue_packets if self.config.whole_packets else 1
         return Port(self.kernel, self.config, self.config.dimension_links[number // 2],
-                    key=self.key(Decision.PORT + number), depth=depth, delay=self.wait["transmit_cycles"],
-                    reader=reader, picker=picker)
+                    key=self.key(Decision.PORT + number), delay=self.wait["transmit_cycles"], reader=reader,
+                    picker=picker)
 
     # -- What engines have of their own
 
@@ -155,7 +154,8 @@ class Endpoint:
             self._since = self.kernel.now
             self.machine.communicating(self.rank, True)
         self._in_progress += 1
-        self.kernel.at(self.kernel.now + self.wait["start_cycles"], self._begin, operation)
+        start = self.wait["start_cycles"] + (self.wait["divide_cycles"] if operation.divides else 0)
+        self.kernel.at(self.kernel.now + start, self._begin, operation)
 
     def _begin(self, operation: Operation) -> None:
         if not operation.chunks:

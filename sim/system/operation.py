@@ -46,6 +46,8 @@ class Operation:
         Of each rank.
     begun, ended : dict
         Chunks, by rank.
+    divides : bool
+        The accelerator divides the buffer by the number of shards, because one column for each does not suffice.
     """
 
     def __init__(self, machine: _Machine, number: int, key: tuple[float, ...], collective: Collective, size: int,
@@ -58,7 +60,7 @@ class Operation:
         self.begun, self.ended = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
         self._left, self._notify = len(members), ended
         self._programs: dict[tuple[tuple[int, ...], bool], Program] = {}
-        self._split = False
+        self._split = self.divides = False
         self._pieces = self._cut()
         self.chunks = len(self._pieces)
 
@@ -98,6 +100,7 @@ class Operation:
         made = self._program(first, True)
         self._split = made.split
         step, longest, shard, shards = parts_of(config, made, self.size)
+        self.divides = made.split and shard > step
         if not self.collective.info.moves_data:
             return [(True, min(longest, config.packet_bytes), 0)]
         half = -(-shard // (2 * step)) * step if config.both else shard

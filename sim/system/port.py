@@ -4,11 +4,14 @@
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, inf
 from typing import Any, Protocol
 
+from hw.ace.config import AHEAD_BEATS
+
 from .configuration import LinkConfig, MachineConfig
-from .kernel import Kernel, Server, picoseconds, ticks_per_byte
+from .credits import Credits
+from .kernel import SECOND, Kernel, Server, picoseconds, ticks_per_byte
 
 __all__ = ["Port", "Queued", "Sender", "Taken"]
 
@@ -17,6 +20,13 @@ Taken = tuple[int, int, Callable[..., object], tuple[Any, ...]]
 
 Queued = tuple[int, int, int, Callable[..., object], tuple[Any, ...]]
 """A grain that waits for the link: the earliest time at which it may leave, then as :data:`Taken`."""
+
+
+_REGISTERS = 2
+"""Beats between the memory of packets to send and the link."""
+
+_ROOM_CYCLES = 2
+"""Cycles from a beat that leaves that memory until the next packet can be chosen."""
 
 
 class Sender(Protocol):
@@ -48,11 +58,14 @@ class _Chooser(Protocol):
 class Port:
     """A port of an endpoint, with the link to its neighbour.
 
-    While the queue has free entries, the grain of the oldest sender is granted and read by ``reader``, a
+    While the queue has room, the grain of the oldest sender is granted and read by ``reader``, a
     :class:`Server` that all ports share (with ``turns="fifo"``: of one collective's senders, the first that was ready);
-    alternatively a :class:`Picker` arbitrates for all ports. A *signal* (a GRANT)
-    precedes waiting grains, but does not interrupt a transfer. The link carries one grain at a time, for the duration
-    of its bytes.
+    alternatively a :class:`Picker` arbitrates for all ports. There is room while at most
+    :data:`~hw.ace.config.AHEAD_BEATS` wait for the link or, if grains are messages, while none waits.
+
+    A *signal* (a GRANT) precedes waiting grains, but does not interrupt a transfer. The link carries one grain at a
+    time, for the duration of its bytes. With receive buffers (:class:`.credits.Credits`), the next one is chosen as
+    soon as the registers before the link, of two beats, have a place for it.
 
     Attributes
     ----------
@@ -65,9 +78,9 @@ class Port:
     peer: "Port"
     """Port at the other end of the link; the machine sets it."""
 
-    def __init__(self, kernel: Kernel, config: MachineConfig, link: LinkConfig, *, key: int, depth: int, delay: int,
+    def __init__(self, kernel: Kernel, config: MachineConfig, link: LinkConfig, *, key: int, delay: int,
                  reader: Server, picker: _Chooser | None) -> None:
-        self._kernel, self._key, self._depth, self._delay, self._reader = kernel, key, depth, delay, reader
+        self._kernel, self._key, self._delay, self._reader = kernel, key, delay, reader
         self._header, self._per_byte = config.header_bytes, ticks_per_byte(link.bytes_per_s)
         self._latency = picoseconds(link.latency_s)
         self._picker, self._fifo = picker, config.turns == "fifo"
@@ -76,9 +89,17 @@ class Port:
         self._queue: deque[Queued] = deque()
         self._signals: list[tuple[tuple[Any, ...], Callable[..., object]]] = []
         self._busy = False
-        self._woken = -1
-        self._credit, self._longest = config.receive_buffer_bytes, config.packet_bytes
-        self._quarter, self._untold = (config.receive_buffer_bytes or 0) // 4, 0
+        self._free = 0      # when the link has carried all of what was chosen
+        self._woken = self._room_woken = -1
+        self._credits = None if config.receive_buffer_bytes is None else Credits(config)
+        cycle, self._beat = SECOND / config.clock_hz, config.beat_bytes
+        # The registers before the link hold beats that it takes one after the other; an idle one takes two cycles.
+        self._ahead = 0 if self._credits is None else max(0, round(_REGISTERS * (self._beat * self._per_byte - cycle)))
+        self._most = AHEAD_BEATS * self._beat if config.whole_packets else None
+        self._waiting = 0   # bytes of the queue
+        # Of the grain on the link: its bytes, and when the memory before the registers will have none of them.
+        self._size, self._empty = 0, 0
+        self._known = round(_ROOM_CYCLES * cycle) - round(_REGISTERS * self._beat * self._per_byte)
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
     def offer(self, sender: Sender) -> None:
@@ -92,13 +113,26 @@ class Port:
         self._kernel.decide(self._key, self._choose)
 
     @property
-    def has_free_slot(self) -> bool:
-        return len(self._queue) < self._depth
+    def has_room(self) -> bool:
+        """The next grain may be chosen."""
+        return not self._queue if self._most is None else self._room_at() <= self._kernel.now
+
+    def _room_at(self) -> float:
+        """When the grain on the link has left room for another."""
+        assert self._most is not None
+        spare = self._most - self._waiting
+        if spare < 0:
+            return inf
+        return 0 if self._size <= spare else self._empty - round(spare * self._per_byte)
 
     def put(self, entry: Queued) -> None:
         """Queue a grain that the picker granted."""
-        self._queue.append(entry)
+        self._append(entry)
         self._kernel.decide(self._key, self._choose)
+
+    def _append(self, entry: Queued) -> None:
+        self._queue.append(entry)
+        self._waiting += entry[1]
 
     def signal(self, arrived: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Send a packet without payload."""
@@ -106,60 +140,90 @@ class Port:
         self._kernel.decide(self._key, self._choose)
 
     def _choose(self) -> None:
-        queue, now, reader = self._queue, self._kernel.now, self._reader
-        while self._ready and len(queue) < self._depth:
+        now, reader = self._kernel.now, self._reader
+        while self._ready and self.has_room:
             payload, packets, arrived, arguments = heappop(self._ready)[2].take()
             # Messages of several ports are read packet by packet, so none waits for another whole message.
             reads = max(now, reader.pass_through(payload) - round(payload * reader.per_byte))
-            queue.append((reads + self._delay, payload, packets, arrived, arguments))
+            self._append((reads + self._delay, payload, packets, arrived, arguments))
         if not self._busy:
             self._begin(now)
+        if self._most is not None and now < (room := self._room_at()) < inf and room != self._room_woken:
+            self._room_woken = round(room)
+            self._kernel.at(self._room_woken, self._has_room)
+
+    def _has_room(self) -> None:
+        if self._picker is not None:
+            self._picker.wake()
+        self._kernel.decide(self._key, self._choose)
 
     def _begin(self, now: int) -> None:
         arrived: Callable[..., object] | None
         arguments: tuple[Any, ...]
-        open_ = self._credit is None or self._credit >= self._longest
+        credits = self._credits
+        open_, due = (True, None) if credits is None else (credits.suffice, credits.due)
         if self._signals and open_:
             arguments, arrived = heappop(self._signals)
-            payload, packets = 0, 1
+            payload, packets, filled = 0, 1, self._beat
         elif self._queue and self._queue[0][0] <= now and open_:
             _, payload, packets, arrived, arguments = self._queue.popleft()
+            self._waiting -= payload
+            filled = payload
             if self._picker is not None:
                 self._picker.wake()
-        elif self._untold and self._untold >= self._quarter:
-            payload, packets, arrived, arguments = 0, 1, None, ()
+        elif due is not None and due <= now:
+            payload, packets, filled, arrived, arguments = 0, 1, 0, None, ()
         else:
-            if self._queue and self._queue[0][0] > now and self._woken != self._queue[0][0]:
-                self._woken = self._queue[0][0]
+            times = [time for time in (self._queue[0][0] if self._queue else None, due)
+                     if time is not None and time > now]
+            if times and self._woken != min(times):
+                self._woken = min(times)
                 self._kernel.at(self._woken, self._kernel.decide, self._key, self._choose)
             return
         wire = payload + packets * self._header
         ticks = ceil(wire * self._per_byte - 1e-6)
-        self._busy = True
+        begin = max(now, self._free)
+        self._busy, self._free = True, begin + ticks
+        if payload:
+            self._size, self._empty = payload, self._free + self._known
         self.payload_bytes += payload
         self.wire_bytes += wire
         self.packets += packets
         self.busy += ticks
-        self._kernel.at(now + ticks, self._ended)
+        self._kernel.at(max(now, self._free - self._ahead), self._ended)
+        there = self._free + self._latency
+        if credits is not None:
+            credits.spend(filled)
+            self._kernel.at(there, self.peer.comes, filled, credits.report(now))
         if arrived is not None:
-            self._kernel.at(now + ticks + self._latency, arrived, *arguments)
-        if self._credit is not None:
-            self._credit -= payload
-            if self._untold:
-                self._kernel.at(now + ticks + self._latency, self.peer.credited, self._untold)
-                self._untold = 0
+            self._kernel.at(there, arrived, *arguments)
 
-    def freed(self, size: int) -> None:
-        """Free ``size`` bytes of the receive buffer on this side. The next packet returns the credit to the neighbour;
-        if none may start, a CREDIT packet returns it once it is a quarter of the buffer."""
-        if self._credit is not None:
-            self._untold += size
-            self._kernel.decide(self._key, self._choose)
+    # -- Receive buffers
 
-    def credited(self, size: int) -> None:
-        """The neighbour returns credit for ``size`` bytes that were freed in its receive buffer."""
-        assert self._credit is not None
-        self._credit += size
+    def comes(self, filled: int, reported: int) -> None:
+        """A packet has arrived, with ``filled`` bytes of the receive buffer, and a report of ``reported`` bytes that
+        have left the neighbour's."""
+        credits, now = self._credits, self._kernel.now
+        assert credits is not None
+        if filled:
+            credits.arrived(now)
+        if reported:
+            self._kernel.at(now + credits.counted, self._gain, reported)
+        self._kernel.decide(self._key, self._choose)
+
+    def leaves(self, size: int, begin: int, end: int) -> None:
+        """Beats of ``size`` bytes leave the receive buffer from ``begin`` to ``end``."""
+        if self._credits is not None:
+            self._kernel.at(self._credits.leaves(begin, end), self._left, size)
+
+    def _left(self, size: int) -> None:
+        assert self._credits is not None
+        self._credits.left(size, self._kernel.now)
+        self._kernel.decide(self._key, self._choose)
+
+    def _gain(self, size: int) -> None:
+        assert self._credits is not None
+        self._credits.gain(size)
         self._kernel.decide(self._key, self._choose)
 
     def _ended(self) -> None:

@@ -21,7 +21,7 @@ __all__ = ["measure"]
 
 RING, TORUS = (4,), (2, 2, 2)
 
-TRANSMIT_CYCLES, SEND_CYCLES, QUEUE_PACKETS = 7, 8, 2
+TRANSMIT_CYCLES, SEND_CYCLES = 7, 8
 """By the contracts of ``pool``, ``transmit`` and ``fsm``: on links is seen only what they come to with others."""
 
 
@@ -46,6 +46,7 @@ def measure(bench: Bench, command: str = "") -> Calibration:
     phase = phases.shortest(_came(PacketKind.DATA), _left(PacketKind.GRANT)) - landed
     turn = alone.turn_around() - (longer - transmit) - phase
     reads, writes = one.bursts(write=False), one.bursts(write=True)
+    start = reads[0].begin - one.begin
     fill = one.first(_left(PacketKind.GRANT)).begin - (reads[-1].end + 1) - turn
     come = max(packet.end + 1 for packet in one.of(_came(PacketKind.DATA)))
     written, reported = writes[-2], writes[-1]
@@ -54,12 +55,11 @@ def measure(bench: Bench, command: str = "") -> Calibration:
         transmit_cycles=transmit,
         send_cycles=SEND_CYCLES, phase_cycles=phase,
         grant_cycles=one.shortest(_came(PacketKind.GRANT), _left(PacketKind.DATA)) - transmit,
-        start_cycles=reads[0].begin - one.begin, fill_cycles=fill, turn_cycles=turn,
+        start_cycles=start, divide_cycles=long.bursts(write=False)[0].begin - long.begin - start, fill_cycles=fill, turn_cycles=turn,
         chunk_cycles=_Run(bench, (2,), 256).between_fills(),
         drain_cycles=written.end + 1 - come - landed - phase - MEMORY_LATENCY - sum(
             burst.beats for burst in writes[:-1]),
         end_cycles=reported.end + 1 - (written.end + 1) - MEMORY_LATENCY,
-        queue_packets=QUEUE_PACKETS,
         measured={"command": command, "data_width": config.data_width, "fsms": config.fsms, "slots": config.slots,
                   "chunk_bytes": config.chunk_bytes, "packet_bytes": config.packet_bytes,
                   "link_rate": bench.link_rate, "link_latency": bench.link_latency,

@@ -5,15 +5,15 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, AceConfig
+from hw.ace.config import (
+    LINK_CREDIT_WIDTH,
+    LINK_REPORT_CYCLES,
+    LINK_REPORT_PACKETS,
+    LINK_SEQUENCE_WIDTH,
+    AceConfig,
+)
 
-__all__ = ["REPORT_CYCLES", "REPORT_PACKETS", "PeerCredits", "ReportedCredits"]
-
-REPORT_CYCLES = 32
-"""Cycles after which any change is reported to the peer if nothing else is sent on the link."""
-
-REPORT_PACKETS = 4
-"""Packets that are reported at once."""
+__all__ = ["PeerCredits", "ReportedCredits"]
 
 
 class PeerCredits(wiring.Component):
@@ -92,7 +92,7 @@ class ReportedCredits(wiring.Component):
         number, packets = Signal(LINK_SEQUENCE_WIDTH), Signal(LINK_SEQUENCE_WIDTH)
         m.d.comb += packets.eq(self.expected - number)
         # Compared by XOR: the carries of the differences would arrive late.
-        some, much = [(self.expected ^ number).any()], [packets >= REPORT_PACKETS]
+        some, much = [(self.expected ^ number).any()], [packets >= LINK_REPORT_PACKETS]
         with m.If(self.report):
             m.d.sync += number.eq(self.expected)
         with m.If(self.reset):
@@ -106,10 +106,10 @@ class ReportedCredits(wiring.Component):
                 m.d.sync += known.eq(taken)
             with m.If(self.reset):
                 m.d.sync += known.eq(0)
-        waited = Signal(range(REPORT_CYCLES))
-        m.d.sync += self.due.eq((Cat(much).any() | (waited == REPORT_CYCLES - 1)) & ~self.report)
+        waited = Signal(range(LINK_REPORT_CYCLES))
+        m.d.sync += self.due.eq((Cat(much).any() | (waited == LINK_REPORT_CYCLES - 1)) & ~self.report)
         with m.If(self.report | ~Cat(some).any()):
             m.d.sync += waited.eq(0)
-        with m.Elif(waited != REPORT_CYCLES - 1):
+        with m.Elif(waited != LINK_REPORT_CYCLES - 1):
             m.d.sync += waited.eq(waited + 1)
         return m
