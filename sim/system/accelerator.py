@@ -9,14 +9,11 @@ from hw.ace.config import AceConfig
 from .chunk import Chunk
 from .endpoint import WAITS, Decision, Endpoint
 from .kernel import Server
+from .lanes import Lanes
 from .picker import Picker
 from .routes import Grain, Leg
 
 __all__ = ["Accelerator"]
-
-_DATA = -1
-"""Instead of what a GRANT grants."""
-
 
 class Accelerator(Endpoint):
     """An endpoint that reads each byte of memory once, and writes each once."""
@@ -30,15 +27,16 @@ class Accelerator(Endpoint):
         rate = kind.receive_bytes * config.clock_hz if kind.receive_bytes else None
         pipes = enumerate(AceConfig(pipes=kind.pipes).pipe_ports)
         self._pipes = {port: pipe for pipe, ports in pipes for port in ports}
-        self._lanes, self._readers = ([Server(self.kernel, rate) for _ in range(kind.pipes)] for _ in range(2))
+        self._lanes = [Lanes(self.kernel, self.key(Decision.RECEIVE + pipe), ports, rate, self._stored)
+                       for pipe, ports in enumerate(AceConfig(pipes=kind.pipes).pipe_ports)]
+        self._readers = [Server(self.kernel, rate) for _ in range(kind.pipes)]
         packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
         self._pickers = [Picker(self.kernel, self.key(Decision.PICK + pipe), reader, delay=self.wait["transmit_cycles"],
                                 packets=packets) if config.turns == "message" else None
                          for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
-        # Operation, index, leg, bytes, port, and what a GRANT grants.
-        self._arrived: list[tuple[int, int, int, int, int, int]] = []
+        self._arrived: list[tuple[int, int, int, int, int]] = []    # messages
         self._to_drain: list[tuple[int, Chunk]] = []
 
     def ways(self) -> list[float | None]:
@@ -99,11 +97,15 @@ class Accelerator(Endpoint):
 
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
         """A GRANT has arrived at ``port``."""
-        if not self.config.whole_packets:
+        def begins(begin: int, end: int) -> None:
+            self.ports[port].leaves(size, begin, end)
+            self.kernel.at(begin + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+
+        if self.config.whole_packets:
+            size = self.config.beat_bytes
+            self._lanes[self._pipes[port]].packet(port, size, begins)
+        else:
             self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
-            return
-        self._arrived.append((number, index, leg, self.config.beat_bytes, port, granted))
-        self.kernel.decide(self.key(Decision.RECEIVE), self._receive)
 
     def _granted(self, number: int, index: int, leg: int, granted: int) -> None:
         chunk = self.chunks.get((number, index))
@@ -116,30 +118,25 @@ class Accelerator(Endpoint):
     # -- Receive
 
     def comes(self, number: int, index: int, leg: int, grain: Grain, port: int) -> None:
-        self._arrived.append((number, index, leg, grain.size, port ^ 1, _DATA))
-        self.kernel.decide(self.key(Decision.RECEIVE), self._receive)
+        here, size = port ^ 1, grain.size
+        lanes = self._lanes[self._pipes[here]]
 
-    def _receive(self) -> None:
-        """Receive what has arrived at this time, the oldest first."""
-        self._arrived.sort()
-        receive = self._receive_packet if self.config.whole_packets else self._receive_message
-        for arrived in self._arrived:
-            receive(*arrived)
-        self._arrived.clear()
-
-    def _receive_packet(self, number: int, index: int, leg: int, size: int, port: int, granted: int) -> None:
-        """It is complete, and passes the lanes of its pipe after those that came before."""
-        lanes = self._lanes[self._pipes[port]]
-        begin = max(lanes.free, self.kernel.now)
-        end = max(lanes.serve(size), begin + round(self._stored * size))
-        self.ports[port].leaves(size, begin, end)
-        if granted != _DATA:
-            self.kernel.at(begin + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
-        else:
+        def begins(begin: int, end: int) -> None:
+            self.ports[here].leaves(size, begin, end)
             self.kernel.at(end + self.wait["receive_cycles"], self.landed, number, index, leg)
 
-    def _receive_message(self, number: int, index: int, leg: int, size: int, port: int, _: int) -> None:
-        """It passes the lanes while it arrives, if they are free; its last packet only when it is complete."""
-        ready = self._lanes[self._pipes[port]].pass_through(size)
-        stored = round(self._stored * min(size, self.config.packet_bytes))
-        self.kernel.at(ready + stored + self.wait["receive_cycles"], self.landed, number, index, leg)
+        if self.config.whole_packets:
+            lanes.packet(here, size, begins)
+        else:
+            self._arrived.append((number, index, leg, size, here))
+            self.kernel.decide(self.key(Decision.ARRIVE), self._receive)
+
+    def _receive(self) -> None:
+        """Receive the messages that have arrived at this time, the oldest first. They pass the lanes while they arrive,
+        if those are free; only the last packet when it is complete."""
+        self._arrived.sort()
+        for number, index, leg, size, port in self._arrived:
+            ready = self._lanes[self._pipes[port]].server.pass_through(size)
+            stored = round(self._stored * min(size, self.config.packet_bytes))
+            self.kernel.at(ready + stored + self.wait["receive_cycles"], self.landed, number, index, leg)
+        self._arrived.clear()

@@ -24,12 +24,14 @@ __all__ = ["WAITS", "Decision", "Endpoint", "OfEndpoints"]
 class Decision:
     """Order of an endpoint's decisions of a time."""
 
-    FILL, RUN, DRAIN, READ, RECEIVE = range(5)
-    PICK = 5
+    FILL, RUN, DRAIN, READ, ARRIVE = range(5)
+    RECEIVE = 5
     """And the following ones, one for each pipe."""
-    PORT = 9
+    PICK = 9
+    """And the following ones, one for each pipe."""
+    PORT = 13
     """And the following ones, one for each port."""
-    DIMENSION = 15
+    DIMENSION = 19
     """And the following ones, one for each dimension."""
 
 

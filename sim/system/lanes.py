@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receiving end of a pipe: packets of its ports in turn, as in :class:`hw.ace.receive.Receive`."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from .kernel import Kernel, Server
+
+__all__ = ["Lanes"]
+
+Begins = Callable[[int, int], object]
+"""Receives when a packet's first beat is taken from its port, and when its last one has been, in picoseconds."""
+
+
+class Lanes:
+    """Serve one packet at a time; after it, the next port in turn that has one. Messages, which are simulated while
+    they arrive, are in order of arrival.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    key : int
+        Of its decisions.
+    ports : sequence of int
+        Of the pipe.
+    bytes_per_s : float or None
+        Rate; None for no limit.
+    per_byte : float
+        Picoseconds of a packet for each of its bytes, at least.
+
+    Attributes
+    ----------
+    server : Server
+        Counts bytes, and picoseconds of service.
+    """
+
+    def __init__(self, kernel: Kernel, key: int, ports: Sequence[int], bytes_per_s: float | None,
+                 per_byte: float) -> None:
+        self._kernel, self._key, self._per_byte = kernel, key, per_byte
+        self.server = Server(kernel, bytes_per_s)
+        self._waiting: dict[int, deque[tuple[int, Begins]]] = {port: deque() for port in ports}
+        self._ports, self._last = list(ports), len(ports) - 1
+        self._busy = False
+
+    def packet(self, port: int, size: int, begins: Begins) -> None:
+        """A packet of ``size`` bytes has arrived at ``port``; ``begins`` is called when its turn has come."""
+        self._waiting[port].append((size, begins))
+        self._kernel.decide(self._key, self._choose)
+
+    def _choose(self) -> None:
+        if self._busy:
+            return
+        count = len(self._ports)
+        for turn in range(self._last + 1, self._last + 1 + count):
+            if queue := self._waiting[self._ports[turn % count]]:
+                self._last = turn % count
+                size, begins = queue.popleft()
+                break
+        else:
+            return
+        self._busy = True
+        now = self._kernel.now
+        end = max(self.server.serve(size), now + round(self._per_byte * size))
+        self._kernel.at(end, self._ended)
+        begins(now, end)
+
+    def _ended(self) -> None:
+        self._busy = False
+        self._kernel.decide(self._key, self._choose)
