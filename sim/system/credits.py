@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receive buffers of a link: free space in the neighbour's, and reports about this port's own."""
 
+from collections import deque
+
 from hw.ace.config import LINK_REPORT_CYCLES, LINK_REPORT_PACKETS
 
 from .configuration import MachineConfig
@@ -35,11 +37,12 @@ class Credits:
         assert config.receive_buffer_bytes is not None
         self._cycle = SECOND / config.clock_hz
         self._free, self._longest = config.receive_buffer_bytes, config.packet_bytes
-        self._much = config.receive_buffer_bytes // 4
-        self._bytes = self._packets = 0         # that the neighbour does not know
-        self._since: int | None = None          # when there was the first of them
-        self._at_once: int | None = None        # when there were enough for a report at once
-        self._begins = self._ends = 0           # beats leave the buffer between these times
+        self._much, self._beat = config.receive_buffer_bytes // 4, config.beat_bytes
+        self._packets = 0                       # that have arrived, and that the neighbour does not know
+        # Of beats that leave, and that it does not know: when each run begins and ends, and its bytes.
+        self._runs: deque[tuple[int, int, int]] = deque()
+        self._since: int | None = None          # when there was the first of either
+        self._at_once: int | None = None        # when there were enough packets for a report at once
         self.counted = self._cycles(_COUNTED_CYCLES)
 
     def _cycles(self, number: int) -> int:
@@ -61,37 +64,43 @@ class Credits:
     def arrived(self, now: int) -> None:
         """A packet has arrived that fills some of the buffer here."""
         self._packets += 1
-        self._changed(now + self._cycles(_ARRIVED_CYCLES))
-
-    def leaves(self, begin: int, end: int) -> int:
-        """Beats leave the buffer here between these times. Returns when the last one counts: see :meth:`left`."""
-        delay = self._cycles(_LEFT_CYCLES)
-        if begin + delay > self._ends:
-            self._begins = begin + delay
-        self._ends = max(self._ends, end + delay - self._cycles(1))
-        return self._ends
-
-    def left(self, size: int, now: int) -> None:
-        """``size`` bytes have left."""
-        self._bytes += size
-        self._changed(now)
-
-    def _changed(self, time: int) -> None:
+        time = now + self._cycles(_ARRIVED_CYCLES)
         self._since = time if self._since is None else min(self._since, time)
-        if self._at_once is None and (self._bytes >= self._much or self._packets >= LINK_REPORT_PACKETS):
+        if self._packets == LINK_REPORT_PACKETS:
             self._at_once = time + self._cycles(_MUCH_CYCLES)
+
+    def leaves(self, size: int, begin: int, end: int) -> None:
+        """``size`` bytes leave the buffer here between these times, beat by beat."""
+        delay = self._cycles(_LEFT_CYCLES) - (end - begin) * self._beat // size
+        self._runs.append((begin + delay, end + delay, size))
 
     @property
     def due(self) -> int | None:
         """When a CREDIT packet is due; None if there is nothing to report."""
         if self._since is None:
             return None
-        late = self._since + self._cycles(LINK_REPORT_CYCLES)
-        return late if self._at_once is None else min(late, self._at_once)
+        times = [self._since + self._cycles(LINK_REPORT_CYCLES)]
+        if self._at_once is not None:
+            times.append(self._at_once)
+        bytes_ = 0
+        for begin, end, size in self._runs:
+            bytes_ += size
+            if bytes_ >= self._much:
+                times.append(end - (end - begin) * (bytes_ - self._much) // size + self._cycles(_MUCH_CYCLES))
+                break
+        return min(times)
 
     def report(self, now: int) -> int:
         """A packet starts, and reports all. Returns the bytes that the neighbour gains by it."""
-        size, self._bytes, self._packets, self._at_once = self._bytes, 0, 0, None
-        # The beats that leave after the report are to be reported, too.
-        self._since = max(now + self._cycles(1), self._begins) if now < self._ends else None
-        return size
+        reported, self._packets, self._at_once, self._since = 0, 0, None, None
+        while self._runs:
+            begin, end, size = self._runs[0]
+            if now < end:
+                # The beats that leave after the report are to be reported, too.
+                left = max(0, size * (now - begin) // (end - begin)) // self._beat * self._beat
+                self._runs[0] = max(begin, now), end, size - left
+                self._since = max(now + self._cycles(1), begin)
+                return reported + left
+            reported += size
+            self._runs.popleft()
+        return reported

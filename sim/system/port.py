@@ -212,14 +212,10 @@ class Port:
         self._kernel.decide(self._key, self._choose)
 
     def leaves(self, size: int, begin: int, end: int) -> None:
-        """Beats of ``size`` bytes leave the receive buffer from ``begin`` to ``end``."""
+        """``size`` bytes leave the receive buffer, beat by beat from ``begin`` to ``end``."""
         if self._credits is not None:
-            self._kernel.at(self._credits.leaves(begin, end), self._left, size)
-
-    def _left(self, size: int) -> None:
-        assert self._credits is not None
-        self._credits.left(size, self._kernel.now)
-        self._kernel.decide(self._key, self._choose)
+            self._credits.leaves(size, begin, end)
+            self._kernel.decide(self._key, self._choose)
 
     def _gain(self, size: int) -> None:
         assert self._credits is not None
