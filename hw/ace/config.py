@@ -15,7 +15,7 @@ __all__ = [
     "AHEAD_BEATS", "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH",
     "LINK_REPORT_CYCLES", "LINK_REPORT_PACKETS", "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS", "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS",
     "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_BYTES", "ONE_SHOT_WIDTH",
-    "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH",
+    "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "SRAM_PATIENCE", "SRAM_RUN_BEATS",
     "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
@@ -81,6 +81,12 @@ LINK_SESSION_WIDTH = 8
 
 LINK_CREDIT_WIDTH = 13
 """Bits of the count of beats that left a receive buffer, modulo twice the longest buffer."""
+
+SRAM_RUN_BEATS = 64
+"""Beats of the SRAM of which consecutive ones are in consecutive banks."""
+
+SRAM_PATIENCE = 8
+"""Cycles for which a request to the SRAM is stalled by others of earlier users before it has precedence."""
 
 LINK_REPORT_CYCLES = 32
 """Cycles after which any received packet or freed beat is reported to the peer if nothing else is sent on the link."""
@@ -285,6 +291,11 @@ class AceConfig:
             return (tuple(ports) + local,)
         up, down = tuple(ports[::2]), tuple(ports[1::2])
         return (up, down + local) if self.pipes == 2 else (up[:1], down[:1], up[1:], down[1:] + local)
+
+    @property
+    def sram_banks(self) -> int:
+        """Banks of the SRAM, each with a read and a write port."""
+        return 4 if self.pipes == 1 else 8
 
     @property
     def fsm_bits(self) -> int:

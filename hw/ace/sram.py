@@ -14,10 +14,13 @@ from hw.common.delay import delayed, stored
 from hw.common.table import BLOCK_RAM
 from hw.stream import RoundRobin, selected
 
-from .config import AceConfig
+from .config import SRAM_PATIENCE, SRAM_RUN_BEATS, AceConfig
 from .numerics.alu_array import alu_latency, alu_slices
 
 __all__ = ["Sram", "SramReadSignature", "SramUpdateSignature", "SramWriteSignature", "longest_stall", "write_latency"]
+
+
+_RUN_BITS = (SRAM_RUN_BEATS - 1).bit_length()
 
 
 class SramReadSignature(wiring.Signature):
@@ -58,10 +61,6 @@ class SramUpdateSignature(wiring.Signature):
             "operand": In(config.data_width), "result": Out(config.data_width)})
 
 
-PATIENCE = 8
-"""Cycles for which a request is stalled by others of earlier users before it has precedence."""
-
-
 def write_latency(config):
     """Cycles from the acceptance of a write or an update to the write: those of the operand and the lanes."""
     return config.sram_latency + alu_latency(config)
@@ -69,7 +68,7 @@ def write_latency(config):
 
 def longest_stall(config):
     """Maximum number of cycles for which a request is stalled: its patience, and one turn of each other user."""
-    return PATIENCE + 2 * (2 + 2 * config.pipes)
+    return SRAM_PATIENCE + 2 * (2 + 2 * config.pipes)
 
 
 class Sram(wiring.Component):
@@ -80,7 +79,7 @@ class Sram(wiring.Component):
     accepted, in this order: drain and fill, the updates, the payloads; the others retry in the next cycle. Streams of
     consecutive addresses then follow each other from bank to bank without further conflicts, and fill and drain, which
     have no gaps between packets, are not held back by those that have. A request that was stalled for
-    :data:`PATIENCE` cycles has precedence, one user after the other.
+    :data:`~hw.ace.config.SRAM_PATIENCE` cycles has precedence, one user after the other.
 
     The bank of a beat is the sum of its address and of the bits above the 64th beat: streams in different pieces are
     not in the same bank all the time if pieces have the length of a power of two.
@@ -98,12 +97,9 @@ class Sram(wiring.Component):
     drain : ``In(SramReadSignature)``, fill : ``In(SramWriteSignature)``
     """
 
-    RUN_BITS = 6
-    """Within ``2 ** RUN_BITS`` beats, consecutive beats are in consecutive banks."""
-
     def __init__(self, config: AceConfig) -> None:
         self.config = config
-        self.bank_bits = 2 if config.pipes == 1 else 3
+        self.bank_bits = (config.sram_banks - 1).bit_length()
         super().__init__({
             "updates": In(SramUpdateSignature(config)).array(config.pipes),
             "payloads": In(SramReadSignature(config)).array(config.pipes),
@@ -165,7 +161,7 @@ class Sram(wiring.Component):
 
     def _bank(self, m, address, number):
         bank = Signal(self.bank_bits, name=f"bank_of_{number}")
-        m.d.comb += bank.eq(address + address[self.RUN_BITS:])
+        m.d.comb += bank.eq(address + address[_RUN_BITS:])
         return bank
 
     def _arbitrate(self, m, users, banks, reading, writing):
@@ -174,10 +170,10 @@ class Sram(wiring.Component):
         m.submodules.turn = turn = RoundRobin(len(users))
         first, overdue = Signal(len(users)), Signal(len(users))
         for number, user in enumerate(users):
-            stalls = Signal(range(PATIENCE), name=f"stalls_{number}")
+            stalls = Signal(range(SRAM_PATIENCE), name=f"stalls_{number}")
             with m.If(~user.valid | user.ready):
                 m.d.sync += [stalls.eq(0), overdue[number].eq(0)]
-            with m.Elif(stalls == PATIENCE - 1):
+            with m.Elif(stalls == SRAM_PATIENCE - 1):
                 m.d.sync += overdue[number].eq(1)
             with m.Else():
                 m.d.sync += stalls.eq(stalls + 1)

@@ -4,8 +4,11 @@
 Slot and FSM follow from its number, as in the hardware. Ports belong to pipes, each with lanes of its own.
 """
 
-from hw.ace.config import AceConfig
+from functools import partial
 
+from hw.ace.config import SRAM_RUN_BEATS, AceConfig
+
+from .banks import Banks, Stream
 from .chunk import Chunk
 from .endpoint import WAITS, Decision, Endpoint
 from .kernel import Server
@@ -14,6 +17,13 @@ from .picker import Picker
 from .routes import Grain, Leg
 
 __all__ = ["Accelerator"]
+_DRAIN, _FILL = 0, 1
+"""Users of the banks."""
+
+_RECEIVE_CYCLES, _TRANSMIT_CYCLES = 4, 2
+"""By the contracts of ``link``, ``receive`` and ``transmit``: from a packet's arrival, and from its choice, until its
+first beat is requested from the SRAM."""
+
 
 class Accelerator(Endpoint):
     """An endpoint that reads each byte of memory once, and writes each once."""
@@ -23,16 +33,19 @@ class Accelerator(Endpoint):
         cycle = 1e12 / config.clock_hz
         self.wait = {name: round(getattr(self.machine.calibration, name) * cycle) for name in WAITS}
         self.latency = self.machine.memory_latency
-        self._stored = self.machine.calibration.beat_cycles * cycle / config.beat_bytes
+        self._cycle, self._stored = cycle, self.machine.calibration.beat_cycles * cycle / config.beat_bytes
         rate = kind.receive_bytes * config.clock_hz if kind.receive_bytes else None
-        pipes = enumerate(AceConfig(pipes=kind.pipes).pipe_ports)
-        self._pipes = {port: pipe for pipe, ports in pipes for port in ports}
-        self._lanes = [Lanes(self.kernel, self.key(Decision.RECEIVE + pipe), ports, rate, self._stored)
-                       for pipe, ports in enumerate(AceConfig(pipes=kind.pipes).pipe_ports)]
+        built = AceConfig(pipes=kind.pipes)
+        self._pipes = {port: pipe for pipe, ports in enumerate(built.pipe_ports) for port in ports}
+        # Users of the banks, in the order of their precedence: drain, fill, receive and transmit of each pipe.
+        self._banks = Banks(built.sram_banks, 2 + 2 * kind.pipes) if config.whole_packets else None
+        self._lanes = [Lanes(self.kernel, self.key(Decision.RECEIVE + pipe), ports, rate, per_byte=self._stored,
+                             cycle=cycle) for pipe, ports in enumerate(built.pipe_ports)]
         self._readers = [Server(self.kernel, rate) for _ in range(kind.pipes)]
         packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
         self._pickers = [Picker(self.kernel, self.key(Decision.PICK + pipe), reader, delay=self.wait["transmit_cycles"],
-                                packets=packets) if config.turns == "message" else None
+                                packets=packets, read=partial(self._read, pipe) if config.whole_packets else None,
+                                cycle=cycle) if config.turns == "message" else None
                          for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
@@ -46,6 +59,41 @@ class Accelerator(Endpoint):
     def sender(self, port: int) -> tuple[Server, Picker | None]:
         return self._readers[self._pipes[port]], self._pickers[self._pipes[port]]
 
+    # -- SRAM
+
+    def _place(self, number: int) -> int:
+        """Bytes from the begin of the SRAM to the slot of a chunk."""
+        return (number if self.config.slots is None else number % self.config.slots) * self.config.chunk_bytes
+
+    def source(self, chunk: Chunk) -> int:
+        return self._place(chunk.number) + chunk.route.legs[chunk.leg].grains[chunk.sent].source
+
+    def _use(self, user: int, place: int, size: int, *, after: int = 0, reads: bool = False,
+             writes: bool = False) -> tuple[Stream, int]:
+        """A user of the banks begins, ``after`` cycles from now, ``size`` bytes at ``place``. The stream's end is that
+        at which its own pipeline is free."""
+        assert self._banks is not None
+        beat, cycle = self.config.beat_bytes, round(self.kernel.now / self._cycle)
+        stream, waits = self._banks.begin(user, cycle, place // beat - after, -(-size // beat), reads=reads,
+                                          writes=writes)
+        return stream, waits
+
+    def _read(self, pipe: int, place: int, size: int) -> tuple[Stream, int]:
+        """Transmit begins to read a packet."""
+        return self._use(2 + self.kind.pipes + pipe, place, size, after=_TRANSMIT_CYCLES, reads=True)
+
+    def _move(self, user: int, chunk: Chunk, size: int, begin: int, end: int) -> None:
+        """Fill or drain moves ``size`` bytes of a chunk between these times."""
+        if self._banks is None or not size:
+            return
+        run = SRAM_RUN_BEATS * self.config.beat_bytes
+        for first in range(0, size, run):
+            self.kernel.at(begin + (end - begin) * first // size, self._moves, user, self._place(chunk.number) + first,
+                           min(run, size - first))
+
+    def _moves(self, user: int, place: int, size: int) -> None:
+        self._use(user, place, size, reads=user == _DRAIN, writes=user == _FILL)
+
     # -- Fill and drain
 
     def has_free_slot(self) -> bool:
@@ -56,7 +104,10 @@ class Accelerator(Endpoint):
         if self.config.slots is not None:
             self._slots[chunk.number % self.config.slots] = chunk
         fills = chunk.route.fills
-        read = self.memory.read(chunk.operation.moved(chunk.index, fills), least=self.wait["chunk_cycles"])
+        size = chunk.operation.moved(chunk.index, fills)
+        begin = max(self.memory.reads.free, self.kernel.now)
+        read = self.memory.read(size, least=self.wait["chunk_cycles"])
+        self._move(_FILL, chunk, size, begin + self.latency, read + self.latency)
         self.kernel.at(read + self.wait["fill_cycles"] + (self.latency if fills else 0), self.is_filled, chunk)
 
     def drain(self, chunk: Chunk) -> None:
@@ -66,7 +117,10 @@ class Accelerator(Endpoint):
     def _drain(self) -> None:
         self._to_drain.sort()
         for _, chunk in self._to_drain:
-            written = self.memory.write(chunk.operation.moved(chunk.index, chunk.route.drains))
+            size = chunk.operation.moved(chunk.index, chunk.route.drains)
+            begin = max(self.memory.writes.free, self.kernel.now)
+            written = self.memory.write(size)
+            self._move(_DRAIN, chunk, size, begin, written)
             self.kernel.at(written + self.wait["drain_cycles"] + (self.latency if chunk.route.drains else 0),
                            self.ended, chunk)
         self._to_drain.clear()
@@ -97,15 +151,20 @@ class Accelerator(Endpoint):
 
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
         """A GRANT has arrived at ``port``."""
-        def begins(begin: int, end: int) -> None:
-            self.ports[port].leaves(size, begin, end)
-            self.kernel.at(begin + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+        arguments = number, index, leg, granted
+        if not self.config.whole_packets:
+            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, *arguments)
+            return
 
-        if self.config.whole_packets:
-            size = self.config.beat_bytes
-            self._lanes[self._pipes[port]].packet(port, size, begins)
-        else:
-            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+        def begins() -> None:
+            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, *arguments)
+
+        size = self.config.beat_bytes
+        self._lanes[self._pipes[port]].packet(port, size, begins, partial(self._taken, port, size))
+
+    def _taken(self, port: int, size: int, began: int) -> None:
+        """A packet has left a port."""
+        self.ports[port].leaves(size, began, self.kernel.now)
 
     def _granted(self, number: int, index: int, leg: int, granted: int) -> None:
         chunk = self.chunks.get((number, index))
@@ -119,17 +178,21 @@ class Accelerator(Endpoint):
 
     def comes(self, number: int, index: int, leg: int, grain: Grain, port: int) -> None:
         here, size = port ^ 1, grain.size
-        lanes = self._lanes[self._pipes[here]]
-
-        def begins(begin: int, end: int) -> None:
-            self.ports[here].leaves(size, begin, end)
-            self.kernel.at(end + self.wait["receive_cycles"], self.landed, number, index, leg)
-
-        if self.config.whole_packets:
-            lanes.packet(here, size, begins)
-        else:
+        if not self.config.whole_packets:
             self._arrived.append((number, index, leg, size, here))
             self.kernel.decide(self.key(Decision.ARRIVE), self._receive)
+            return
+        pipe = self._pipes[here]
+
+        def begins() -> Stream:
+            place = self._place(self.chunks[number, index].number) + grain.target
+            return self._use(2 + pipe, place, size, after=_RECEIVE_CYCLES, reads=grain.reduce, writes=True)[0]
+
+        def ends(began: int) -> None:
+            self._taken(here, size, began)
+            self.kernel.at(self.kernel.now + self.wait["receive_cycles"], self.landed, number, index, leg)
+
+        self._lanes[pipe].packet(here, size, begins, ends)
 
     def _receive(self) -> None:
         """Receive the messages that have arrived at this time, the oldest first. They pass the lanes while they arrive,

@@ -16,6 +16,9 @@ class _Owner(Protocol):
     def take(self, chunk: "Chunk") -> Taken:
         ...
 
+    def source(self, chunk: "Chunk") -> int | None:
+        ...
+
 
 class Chunk:
     """
@@ -62,6 +65,11 @@ class Chunk:
         self.granted: int | None = None
         self.grains: tuple[Grain, ...] = ()
         self.inside, self.offered = False, False
+
+    @property
+    def source(self) -> int | None:
+        """Bytes from the begin of the SRAM to its next grain; None without an SRAM."""
+        return self.endpoint.source(self)
 
     def take(self) -> Taken:
         """Next grain for a port, which was granted."""

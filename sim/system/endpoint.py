@@ -140,6 +140,10 @@ class Endpoint:
         """The next grain of a chunk may be sent."""
         self.ports[leg.port].offer(chunk)
 
+    def source(self, chunk: Chunk) -> int | None:
+        """Bytes from the begin of the SRAM to the next grain of a chunk; None without an SRAM."""
+        return None
+
     def comes(self, number: int, index: int, leg: int, grain: Grain, port: int) -> None:
         """The last byte of a grain has arrived; :meth:`landed` must follow."""
         self.landed(number, index, leg)

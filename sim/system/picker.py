@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arbitration among the packets of all ports of an endpoint, as in the accelerator."""
+"""Arbitration among the packets of all ports of a pipe, as in the accelerator."""
 
+from collections import deque
+from collections.abc import Callable
+
+from .banks import Stream
 from .kernel import Kernel, Server
-from .port import Port, Sender
+from .port import Port, Sender, Taken
 
-__all__ = ["Picker"]
+__all__ = ["Picker", "Read"]
 
 AHEAD = 2
 """Packets granted in advance, whose reads have not started."""
+
+Read = Callable[[int, int], tuple[Stream, int]]
+"""Begins to read a packet from the SRAM: receives its place there, in bytes, and its length. Returns the stream of its
+beats, and how many cycles the first one waits."""
 
 
 class Picker:
@@ -26,13 +34,21 @@ class Picker:
         Picoseconds from the start of a read until its first bytes can leave.
     packets : int
         Packets per message.
+    read : Read, optional
+        Stalls by the SRAM; without it, there are none.
+    cycle : float
+        Picoseconds.
     """
 
-    def __init__(self, kernel: Kernel, key: int, reader: Server, *, delay: int, packets: int) -> None:
+    def __init__(self, kernel: Kernel, key: int, reader: Server, *, delay: int, packets: int, read: Read | None,
+                 cycle: float) -> None:
         self._kernel, self._key, self._reader, self._delay, self._packets = kernel, key, reader, delay, packets
+        self._read, self._cycle = read, cycle
         self._ready: list[tuple[Sender, Port]] = []
         self._last: Sender | None = None
-        self._left, self._waiting = 0, 0
+        self._left = 0
+        self._reads: deque[tuple[Port, int | None, Taken]] = deque()    # granted, not begun
+        self._reading = False
 
     def offer(self, port: Port, sender: Sender) -> None:
         self._ready.append((sender, port))
@@ -43,7 +59,7 @@ class Picker:
         self._kernel.decide(self._key, self._choose)
 
     def _choose(self) -> None:
-        while self._waiting < AHEAD:
+        while len(self._reads) < AHEAD:
             open_ = [entry for entry in self._ready if entry[1].has_room]
             if not open_:
                 return
@@ -54,14 +70,29 @@ class Picker:
             self._ready.remove(chosen)
             sender, port = chosen
             self._last = sender
-            payload, packets, arrived, arguments = sender.take()
-            begin = max(self._kernel.now, self._reader.free)
-            self._reader.serve(payload)
-            if begin > self._kernel.now:
-                self._waiting += 1
-                self._kernel.at(begin, self._begun)
-            port.put((begin + self._delay, payload, packets, arrived, arguments))
+            source, taken = sender.source, sender.take()
+            port.reserve(taken[0])
+            self._reads.append((port, source, taken))
+            self._next()
 
-    def _begun(self) -> None:
-        self._waiting -= 1
+    def _next(self) -> None:
+        if self._reading or not self._reads:
+            return
+        port, source, taken = self._reads.popleft()
+        self._reading = True
+        now, size = self._kernel.now, taken[0]
+        end, stream = self._reader.serve(size), None
+        waits = 0
+        if self._read is not None and source is not None and size:
+            stream, waits = self._read(source, size)
+        port.put((now + round(waits * self._cycle) + self._delay, *taken))
+        self._kernel.at(max(end, now if stream is None else round(stream.end * self._cycle)), self._ended, stream)
         self.wake()
+
+    def _ended(self, stream: Stream | None) -> None:
+        """A packet has been read, unless it was stalled meanwhile."""
+        if stream is not None and (end := round(stream.end * self._cycle)) > self._kernel.now:
+            self._kernel.at(end, self._ended, stream)
+            return
+        self._reading = False
+        self._next()

@@ -41,6 +41,10 @@ class Sender(Protocol):
     def turn(self) -> int:
         ...
 
+    @property
+    def source(self) -> int | None:
+        """Bytes from the begin of the SRAM to its next grain; None if it is not there."""
+
     def take(self) -> Taken:
         """Next grain of the sender, which was granted."""
 
@@ -96,7 +100,7 @@ class Port:
         # The registers before the link hold beats that it takes one after the other; an idle one takes two cycles.
         self._ahead = 0 if self._credits is None else max(0, round(_REGISTERS * (self._beat * self._per_byte - cycle)))
         self._most = AHEAD_BEATS * self._beat if config.whole_packets else None
-        self._waiting = 0   # bytes of the queue
+        self._waiting = self._reserved = 0      # bytes of the queue, and of reservations; their number
         # Of the grain on the link: its bytes, and when the memory before the registers will have none of them.
         self._size, self._empty = 0, 0
         self._known = round(_ROOM_CYCLES * cycle) - round(_REGISTERS * self._beat * self._per_byte)
@@ -115,7 +119,9 @@ class Port:
     @property
     def has_room(self) -> bool:
         """The next grain may be chosen."""
-        return not self._queue if self._most is None else self._room_at() <= self._kernel.now
+        if self._most is None:
+            return not self._queue and not self._reserved
+        return self._room_at() <= self._kernel.now
 
     def _room_at(self) -> float:
         """When the grain on the link has left room for another."""
@@ -125,14 +131,16 @@ class Port:
             return inf
         return 0 if self._size <= spare else self._empty - round(spare * self._per_byte)
 
-    def put(self, entry: Queued) -> None:
-        """Queue a grain that the picker granted."""
-        self._append(entry)
-        self._kernel.decide(self._key, self._choose)
+    def reserve(self, payload: int) -> None:
+        """The picker has granted a grain, which :meth:`put` follows."""
+        self._waiting += payload
+        self._reserved += 1
 
-    def _append(self, entry: Queued) -> None:
+    def put(self, entry: Queued) -> None:
+        """Queue a grain for which there is a reservation."""
         self._queue.append(entry)
-        self._waiting += entry[1]
+        self._reserved -= 1
+        self._kernel.decide(self._key, self._choose)
 
     def signal(self, arrived: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Send a packet without payload."""
@@ -145,7 +153,8 @@ class Port:
             payload, packets, arrived, arguments = heappop(self._ready)[2].take()
             # Messages of several ports are read packet by packet, so none waits for another whole message.
             reads = max(now, reader.pass_through(payload) - round(payload * reader.per_byte))
-            self._append((reads + self._delay, payload, packets, arrived, arguments))
+            self._waiting += payload
+            self._queue.append((reads + self._delay, payload, packets, arrived, arguments))
         if not self._busy:
             self._begin(now)
         if self._most is not None and now < (room := self._room_at()) < inf and room != self._room_woken:

@@ -30,7 +30,7 @@ class Segment:
 class _Acknowledgement:
     """A packet without payload, as a port sees it."""
 
-    key, turn = (float("-inf"), 0), -1
+    key, turn, source = (float("-inf"), 0), -1, None
 
     def __init__(self, engine: "PutEngine", port: int, arrived: Callable[[], object]) -> None:
         self._engine, self._port, self._arrived = engine, port, arrived

@@ -73,6 +73,9 @@ class _Hop:
         self.key, self.turn = (float("-inf"), put.number, step), put.number - FIRST
         self.there, self.sent, self.offered = 0, 0, False
 
+    source = None
+    """It is not in the SRAM."""
+
     def take(self) -> Taken:
         put, (endpoint, _) = self.put, self.put.path[self.step]
         size = put.sizes[self.sent]

@@ -38,6 +38,9 @@ class Grain:
         It is combined with the data at its position.
     grants : int
         Number of receives that are safe after it has left.
+    source, target : int
+        Bytes from the begin of the slots to where it is read and, at the receiver, where it is stored; of grains that
+        are packets.
     """
 
     size: int
@@ -47,6 +50,8 @@ class Grain:
     ends: bool
     reduce: bool
     grants: int
+    source: int = 0
+    target: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +127,10 @@ def _leg(config: MachineConfig, phase: Phase, piece: int) -> Leg:
         if config.blocking:
             need = max(need, number)
         ended = high == (send + 1) * size
-        made.append(Grain(high - low, _packets(config, low, high, size), need, send, ended, bool(sends[send].reduce),
-                          sends[send].grants if ended and config.whole_packets else 0))
+        one, offset = sends[send], low - send * size
+        made.append(Grain(high - low, _packets(config, low, high, size), need, send, ended, bool(one.reduce),
+                          one.grants if ended and config.whole_packets else 0,
+                          one.source * piece + offset, one.target * piece + offset))
     comes = len(made) if phase.receives == len(sends) else _count(config, phase.receives, size)
     granted = phase.granted if config.whole_packets else phase.receives
     return Leg(phase.port, tuple(made), comes, granted)
