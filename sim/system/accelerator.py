@@ -38,14 +38,13 @@ class Accelerator(Endpoint):
         built = AceConfig(pipes=kind.pipes)
         self._pipes = {port: pipe for pipe, ports in enumerate(built.pipe_ports) for port in ports}
         # Users of the banks, in the order of their precedence: drain, fill, receive and transmit of each pipe.
-        self._banks = Banks(built.sram_banks, 2 + 2 * kind.pipes) if config.whole_packets else None
+        self._banks = Banks(built.sram_banks, 2 + 2 * kind.pipes) if config.bank_stalls else None
         self._lanes = [Lanes(self.kernel, self.key(Decision.RECEIVE + pipe), ports, rate, per_byte=self._stored,
                              cycle=cycle) for pipe, ports in enumerate(built.pipe_ports)]
         self._readers = [Server(self.kernel, rate) for _ in range(kind.pipes)]
         packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
         self._pickers = [Picker(self.kernel, self.key(Decision.PICK + pipe), reader, delay=self.wait["transmit_cycles"],
-                                packets=packets, read=partial(self._read, pipe) if config.whole_packets else None,
-                                cycle=cycle) if config.turns == "message" else None
+                                packets=packets, read=partial(self._read, pipe) if self._banks else None, cycle=cycle) if config.turns == "message" else None
                          for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
@@ -70,13 +69,11 @@ class Accelerator(Endpoint):
 
     def _use(self, user: int, place: int, size: int, *, after: int = 0, reads: bool = False,
              writes: bool = False) -> tuple[Stream, int]:
-        """A user of the banks begins, ``after`` cycles from now, ``size`` bytes at ``place``. The stream's end is that
-        at which its own pipeline is free."""
+        """A user of the banks begins to move ``size`` bytes at ``place``. Its requests follow ``after`` cycles later,
+        so they are in the same banks as those of a user that is that many beats behind."""
         assert self._banks is not None
         beat, cycle = self.config.beat_bytes, round(self.kernel.now / self._cycle)
-        stream, waits = self._banks.begin(user, cycle, place // beat - after, -(-size // beat), reads=reads,
-                                          writes=writes)
-        return stream, waits
+        return self._banks.begin(user, cycle, place // beat, -(-size // beat), after=after, reads=reads, writes=writes)
 
     def _read(self, pipe: int, place: int, size: int) -> tuple[Stream, int]:
         """Transmit begins to read a packet."""
@@ -184,7 +181,9 @@ class Accelerator(Endpoint):
             return
         pipe = self._pipes[here]
 
-        def begins() -> Stream:
+        def begins() -> Stream | None:
+            if self._banks is None:
+                return None
             place = self._place(self.chunks[number, index].number) + grain.target
             return self._use(2 + pipe, place, size, after=_RECEIVE_CYCLES, reads=grain.reduce, writes=True)[0]
 

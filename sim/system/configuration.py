@@ -69,6 +69,9 @@ class MachineConfig:
     whole_packets : bool
         Simulate each packet, none of which crosses the end of a position in the slot; otherwise simulate runs of up to
         ``message_bytes``.
+    bank_stalls : bool
+        Simulate the stalls by the banks of the SRAM, which depend on the positions of each rank: only with
+        ``whole_packets`` and ``fold=False``.
     sharing : str
         Communication holds its cores and memory bandwidth always (``reserved``), or only while a collective is in
         progress on the rank (``demand``).
@@ -101,6 +104,7 @@ class MachineConfig:
     blocking: bool = False
     turns: str = "message"
     whole_packets: bool = False
+    bank_stalls: bool = False
     receive_buffer_bytes: int | None = None
     beat_bytes: int = 64
     sharing: str = "reserved"
@@ -159,6 +163,11 @@ class MachineConfig:
             if self.receive_buffer_bytes < self.packet_bytes:
                 raise UserError(f"receive_buffer_bytes must hold the longest packet of {self.packet_bytes:,} bytes, "
                                 f"not {self.receive_buffer_bytes:,}.")
+        if self.bank_stalls and (not self.whole_packets or self.fold or kind.engine != "sram"):
+            raise UserError("bank_stalls are those of packets and of each rank in an SRAM, so they need "
+                            "whole_packets=true, fold=false and an endpoint with SRAM, not whole_packets="
+                            f"{str(self.whole_packets).lower()}, fold={str(self.fold).lower()} and the endpoint "
+                            f"{kind.name}.")
         if kind.engine == "sram" and self.slots is not None and self.slots < 1:
             raise UserError(f"SRAM of {kind.sram_bytes:,} bytes cannot hold a chunk of {self.chunk_bytes:,} bytes.")
 

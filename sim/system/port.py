@@ -103,7 +103,8 @@ class Port:
         self._waiting = self._reserved = 0      # bytes of the queue, and of reservations; their number
         # Of the grain on the link: its bytes, and when the memory before the registers will have none of them.
         self._size, self._empty = 0, 0
-        self._known = round(_ROOM_CYCLES * cycle) - round(_REGISTERS * self._beat * self._per_byte)
+        registers = config.kind.engine == "sram"
+        self._known = round(_ROOM_CYCLES * cycle - _REGISTERS * self._beat * self._per_byte) if registers else 0
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
     def offer(self, sender: Sender) -> None:

@@ -51,9 +51,9 @@ def test_each_packet_is_received_by_the_pipe_of_its_port():
         # The loopback, which has no link, is not simulated.
         ports = [port for port in every if port < len(endpoint.ports)]
         # Data that leaves at a port arrives at the opposite one of the neighbour; all ranks are alike.
-        assert endpoint._lanes[pipe].bytes == sum(endpoint.ports[port ^ 1].payload_bytes for port in ports)
+        assert endpoint._lanes[pipe].server.bytes == sum(endpoint.ports[port ^ 1].payload_bytes for port in ports)
         assert endpoint._readers[pipe].bytes == sum(endpoint.ports[port].payload_bytes for port in ports)
-    assert len({lanes.bytes for lanes in endpoint._lanes}) == 3
+    assert len({lanes.server.bytes for lanes in endpoint._lanes}) == 3
 
 
 @pytest.mark.parametrize("name", BUILT)
