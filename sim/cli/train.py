@@ -83,7 +83,9 @@ def _check_rtl(args: argparse.Namespace, experiment: Experiment) -> int:
     ranks = prod(experiment.shape)
     if ranks > MOST_RANKS:
         raise UserError(f"--check-rtl simulates the RTL of up to {MOST_RANKS} ranks; --nodes {args.nodes} has {ranks}.")
-    found = against_rtl([(experiment.shape, size) for size in sizes_of(experiment.graph())])
+    from sim.validation.points import Point
+
+    found = against_rtl([Point(experiment.shape, size) for size in sizes_of(experiment.graph())])
     write_json(args.json, found)
     if args.json != "-":
         show(found, Console(), title="RTL and simulator.", every=True)

@@ -16,17 +16,25 @@ from sim.validation.rtl import MOST_RANKS, against_rtl
 
 if TYPE_CHECKING:
     from sim.validation.links import Row
+    from sim.validation.points import Point
 
 __all__ = ["configure", "run"]
+
+MOST_LATENCY = 10_000
+"""Cycles of a link in --check-rtl."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = ("Compare the system simulator with closed forms, with stored results of ASTRA-sim 1.0 and "
                           "SimGrid 3.32, or with the RTL. Ends with status 1 if a difference exceeds its limit.")
     parser.add_argument("--only", metavar="CHECK,...", help=f"checks: {', '.join(CHECKS)} (default: all)")
-    parser.add_argument("--check-rtl", nargs="?", const="", metavar="NODES/BYTES,...",
-                        help="compare with the accelerator's RTL instead, in cycles: cases like 4x2x2/65536 "
-                        "(default: rings of 2 to 16 and 4x2x2, 64 KiB to 1 MiB)")
+    parser.add_argument("--check-rtl", nargs="?", const="", metavar="NODES/BYTES[/LATENCY],...",
+                        help="compare with the accelerator's RTL instead, in cycles: cases like 4x2x2/65536, of the "
+                        "preset tiny with links of a quarter of a beat per cycle, and like 8/262144/20, with links of "
+                        "a beat per cycle and this latency, and sizes by the rule (default: rings of 2 to 16 and tori, "
+                        "both, 64 and 256 KiB: some minutes)")
+    parser.add_argument("--long", action="store_true", help="with --check-rtl, also 1 MiB, links of latency 500, "
+                        "4x2x2 and 4x4x4 with links of a beat per cycle: about half an hour")
     parser.add_argument("--offload", action="store_true", help="instead, compare the accelerator's network rate with "
                         "the ideal one's and a conventional endpoint's at 128 GB/s of memory, and the memory that each "
                         "needs for 90 %% of the ideal rate")
@@ -54,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     check_file("--json", args.json)
     check_file("--growth", args.growth)
     check_file("--headlines", args.headlines or None)
+    if args.long and args.check_rtl != "":
+        raise UserError("--long adds cases to those of --check-rtl, so it needs that option, without cases of its own.")
     if args.results is not None and args.headlines is None:
         raise UserError("--results is the folder of --headlines, so it needs that option.")
     if args.headlines is not None:
@@ -61,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.offload or args.growth is not None:
         return _offload(args) if args.offload else _growth(args)
     if args.check_rtl is not None:
-        found = {"rtl": _rtl(args.check_rtl)}
+        found = {"rtl": _rtl(args.check_rtl, args.long)}
     else:
         found = {name: list(CHECKS[name]()) for name in names}
     write_json(args.json, found)
@@ -70,6 +80,10 @@ def run(args: argparse.Namespace) -> int:
         for name, rows in found.items():
             show(rows, console, title="RTL and simulator." if name == "rtl" else (CHECKS[name].__doc__ or "").strip(),
                  every=args.every or name == "rtl")
+            if name == "rtl":
+                one = worst(rows)
+                console.print(f"Worst: {one['what']}, {one['difference']:+.2%}; allowed {one['allowed']:.0%}.",
+                              highlight=False)
     return int(any(abs(row["difference"]) > row["allowed"] for row in map(worst, found.values())))
 
 
@@ -146,18 +160,27 @@ def _growth(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rtl(cases: str) -> "list[Row]":
-    from sim.validation import simulated
+def _rtl(cases: str, long: bool) -> "list[Row]":
+    from sim.validation.points import LONG, POINTS
 
-    return against_rtl([_case(case) for case in cases.split(",")] if cases else simulated.CASES)
+    if cases:
+        return against_rtl([_case(case) for case in cases.split(",")])
+    return against_rtl([*POINTS, *(LONG if long else ())])
 
 
-def _case(text: str) -> tuple[tuple[int, ...], int]:
-    nodes, _, size = text.partition("/")
+def _case(text: str) -> "Point":
+    from sim.validation.points import operating_point
+
+    nodes, _, rest = text.partition("/")
+    size, separator, latency = rest.partition("/")
     sizes = nodes.split("x")
-    if not size.isdecimal() or not 1 <= len(sizes) <= 3 or not all(one.isdecimal() and int(one) for one in sizes):
-        raise UserError(f"--check-rtl takes cases like 4x2x2/65536, not {text!r}.")
+    numbers = [size, *([latency] if separator else [])]
+    if not all(number.isdecimal() for number in numbers) or not 1 <= len(sizes) <= 3 or not all(
+            one.isdecimal() and int(one) for one in sizes):
+        raise UserError(f"--check-rtl takes cases like 4x2x2/65536 or 8/262144/20, not {text!r}.")
     shape = tuple(map(int, sizes))
     if not 2 <= prod(shape) <= MOST_RANKS or int(size) < 4 or int(size) % 4:
         raise UserError(f"--check-rtl takes 2 to {MOST_RANKS} ranks with buffers of whole 4-byte words, not {text}.")
-    return shape, int(size)
+    if separator and not 1 <= int(latency) <= MOST_LATENCY:
+        raise UserError(f"--check-rtl takes links of a latency of 1 to {MOST_LATENCY:,} cycles, not {text}.")
+    return operating_point(shape, int(size), int(latency) if separator else None)

@@ -2,10 +2,11 @@
 """Configuration of a machine: shape, links, endpoints, rules."""
 
 from dataclasses import asdict, dataclass, field, replace
-from math import prod
+from math import ceil, prod
 from typing import Any
 
-from hw.ace.config import DIMENSIONS
+from hw.ace.config import DIMENSIONS, AceConfig
+from hw.ace.sizing import needs
 from hw.errors import UserError
 
 from .calibration import Calibration
@@ -19,8 +20,37 @@ MAX_RANKS = 1024
 ORDERS = ("priority-lifo", "lifo", "fifo", "priority")
 ALGORITHMS = ("hierarchical", "five-phase", "flat")
 TURNS = ("message", "age", "fifo")
+SIZES = ("endpoint", "rule")
 SHARING = ("reserved", "demand")
 MOST_CYCLES = 1_000_000
+BEATS = (8, 16, 32, 64)
+"""Bytes of a beat that an accelerator can have."""
+
+
+def by_rule(config: "MachineConfig") -> EndpointKind:
+    """The endpoint of a machine with as many FSMs and slots as :func:`hw.ace.sizing.needs` says.
+
+    Raises
+    ------
+    UserError
+        If it is no accelerator, or of a width that none has.
+    """
+    kind, beat = config.endpoint, config.beat_bytes
+    assert isinstance(kind, EndpointKind)
+    if kind.engine != "sram" or beat not in BEATS:
+        raise UserError(f"sizes=rule needs an endpoint with SRAM and beats of {', '.join(map(str, BEATS))} bytes, not the "
+                        f"endpoint {kind.name} and {beat!r}.")
+    links = [link for link, ranks in zip(config.dimension_links, config.shape, strict=True) if ranks > 1]
+    try:
+        width = AceConfig(data_width=8 * beat, packet_bytes=config.packet_bytes)
+    except ValueError as error:
+        raise UserError(f"sizes=rule: {error}.") from error
+    found = needs(
+        width, config.shape,
+        link_rate=min(1.0, max(link.bytes_per_s for link in links) / beat / config.clock_hz),
+        link_latency=ceil(max(link.latency_s for link in links) * config.clock_hz),
+        memory_latency=ceil(config.npu.memory_latency_s * config.clock_hz), chunk_bytes=config.chunk_bytes)
+    return replace(kind, fsms=found.fsms, sram_bytes=found.slots * config.chunk_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +102,9 @@ class MachineConfig:
     bank_stalls : bool
         Simulate the stalls by the banks of the SRAM, which depend on the positions of each rank: only with
         ``whole_packets`` and ``fold=False``.
+    sizes : str
+        FSMs and slots of an accelerator: those of its ``endpoint``, or ``rule``, as many as :func:`hw.ace.sizing.needs`
+        says for the shape, ``chunk_bytes``, the fastest and the longest of the links, and the memory's latency.
     sharing : str
         Communication holds its cores and memory bandwidth always (``reserved``), or only while a collective is in
         progress on the rank (``demand``).
@@ -107,6 +140,7 @@ class MachineConfig:
     bank_stalls: bool = False
     receive_buffer_bytes: int | None = None
     beat_bytes: int = 64
+    sizes: str = "endpoint"
     sharing: str = "reserved"
     memory_pool: str = "shared"
     clock_hz: float = 1.245e9
@@ -131,12 +165,13 @@ class MachineConfig:
         if len(links) < len(self.shape):
             raise UserError(f"There must be links for each of {len(self.shape)} dimensions, not for {len(links)}.")
         put("links", links[:len(self.shape)])
-        for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS),
+        for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS), ("sizes", SIZES),
                               ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
         check("a machine", self, "chunk_bytes", "chunks", "message_bytes", "packet_bytes", "header_bytes",
               "receive_buffer_bytes", "beat_bytes", "clock_hz")
+        put("_kind", by_rule(self) if self.sizes == "rule" else self.endpoint)
         self._check_together()
 
     def _check_together(self) -> None:
@@ -177,9 +212,10 @@ class MachineConfig:
 
     @property
     def kind(self) -> EndpointKind:
-        """``endpoint``, with a name already replaced by its entry in :data:`ENDPOINTS`."""
-        assert isinstance(self.endpoint, EndpointKind)
-        return self.endpoint
+        """``endpoint``, with a name already replaced by its entry in :data:`ENDPOINTS`, and with FSMs and slots by
+        ``sizes``."""
+        made: EndpointKind = self.__dict__["_kind"]
+        return made
 
     @property
     def dimension_links(self) -> tuple[LinkConfig, ...]:

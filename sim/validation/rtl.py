@@ -2,6 +2,7 @@
 """The same all-reduces in the accelerator's RTL and in the simulator: cycles of both."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hw.ace.words import Collective
 from hw.errors import UserError
@@ -9,6 +10,9 @@ from sim.system.graph import Graph
 from sim.terminal import measuring
 
 from .links import Row
+
+if TYPE_CHECKING:
+    from .points import Point
 
 __all__ = ["MOST_RANKS", "against_rtl", "sizes_of"]
 
@@ -19,21 +23,21 @@ LARGEST = 64 << 10
 """Bytes of a workload's all-reduces that are simulated in RTL; longer ones are cut there."""
 
 
-def against_rtl(cases: Sequence[tuple[tuple[int, ...], int]]) -> list[Row]:
-    """A row of :mod:`.simulated` for each ``(shape, bytes)``, of the preset ``tiny``."""
+def against_rtl(points: "Sequence[Point]") -> list[Row]:
+    """A row of :mod:`.simulated` for each point, in their order."""
     # Imported here: the RTL's simulation is not needed otherwise.
-    from hw.ace.config import TINY
     from sim.ace.bench import Bench
     from sim.ace.shared_library import build_library
     from sim.validation import simulated
 
     with measuring("ace tiny") as (building, notify):
-        bench = Bench(TINY, build_library(TINY, status=building), link_rate=0.25, link_latency=100)
-        notify("all-reduces", total=len(cases))
         rows: list[Row] = []
-        for shape, size in cases:
-            rows.append(simulated.compare(bench, shape, size))
-            notify(rows[-1]["what"])
+        notify("all-reduces", total=len(points), advance=0)
+        for point in points:
+            bench = Bench(point.config, build_library(point.config, status=building), link_rate=point.link_rate,
+                          link_latency=point.link_latency)
+            rows.append(simulated.compare(bench, point.shape, point.size))
+            notify(str(point))
     return rows
 
 

@@ -7,12 +7,9 @@ from sim.system.calibration import Calibration
 from sim.validation.as_rtl import as_rtl, cycles
 
 from .links import Row
+from .points import Point
 
-__all__ = ["ALLOWED", "CASES", "compare"]
-
-CASES = tuple((shape, size) for size in (64 << 10, 256 << 10, 1 << 20) for shape in (
-    (2,), (4,), (8,), (16,), (4, 2, 2)))
-"""Shapes, and bytes of each rank."""
+__all__ = ["ALLOWED", "compare"]
 
 ALLOWED = 0.02
 
@@ -22,6 +19,6 @@ def compare(bench: Bench, shape: tuple[int, ...], size: int, *, calibration: Cal
     machine = as_rtl(bench.config, shape, link_rate=bench.link_rate, link_latency=bench.link_latency,
                      memory_latency=MEMORY_LATENCY, calibration=calibration)
     ours, theirs = cycles(machine, Collective.ALL_REDUCE, size), bench.run(shape, size)["cycles"]
-    what = f"{'x'.join(map(str, shape))} ALL_REDUCE {size:,} B"
+    what = str(Point(shape, size, bench.link_rate, bench.link_latency))
     return {"check": "RTL", "what": what, "ours": what, "ours_cycles": ours, "rtl_cycles": theirs,
             "difference": ours / theirs - 1, "allowed": ALLOWED}
