@@ -3,10 +3,9 @@
 
 A user reads or writes a beat per cycle, and the next beat is in the next bank. So two of them are in the same bank in
 all cycles of a run of beats, or in none: in the first case, one of them waits for a cycle, and from then on follows the
-other.
+other. It is assumed that stalls end before the next run begins.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hw.ace.config import SRAM_PATIENCE, SRAM_RUN_BEATS
@@ -54,21 +53,24 @@ class Banks:
         bank = beat + beat // SRAM_RUN_BEATS
         stream = Stream((bank - cycle - after) % self._banks, cycle + beats, reads, writes)
         self._streams[user] = stream
-        active = [other for other in self._streams if other is not None and other.end > cycle]
-        waits = 0
-        for number, one in enumerate(active):
-            stalls = self._stalls(one, active[:number])
-            one.phase, one.end = (one.phase - stalls) % self._banks, one.end + stalls
-            self.stalls += stalls
-            if one is stream:
-                waits = stalls
-        return stream, waits
+        self.stalls += self._resolve(cycle)
+        return stream, stream.end - cycle - beats
 
-    def _stalls(self, one: Stream, before: Sequence[Stream]) -> int:
-        """Cycles until a bank is free of all that have precedence; no more than :data:`SRAM_PATIENCE`."""
-        taken = {other.phase for other in before
-                 if (one.reads and other.reads) or (one.writes and other.writes)}
-        for stalls in range(self._banks):
-            if (one.phase - stalls) % self._banks not in taken:
-                return stalls
-        return SRAM_PATIENCE
+    def _resolve(self, cycle: int) -> int:
+        """Stall requests from ``cycle`` on, until none is for the bank of another that has precedence. Returns the
+        number of stalls."""
+        stalls = 0
+        for now in range(cycle, cycle + SRAM_PATIENCE):
+            active = [one for one in self._streams if one is not None and one.end > now]
+            stalled = [one for number, one in enumerate(active)
+                       if any(_meet(one, other) for other in active[:number])]
+            if not stalled:
+                break
+            for one in stalled:
+                one.phase, one.end = (one.phase - 1) % self._banks, one.end + 1
+            stalls += len(stalled)
+        return stalls
+
+
+def _meet(one: Stream, other: Stream) -> bool:
+    return one.phase == other.phase and ((one.reads and other.reads) or (one.writes and other.writes))

@@ -7,6 +7,8 @@ import pytest
 
 from dmace.cli import main
 from hw.errors import UserError
+from hw.ace.config import AceConfig
+from hw.ace.sizing import needs
 from sim.system import ENDPOINTS, MachineConfig
 from sim.system.settings import apply
 from sim.system.sweep import read_spec
@@ -34,6 +36,10 @@ from sim.system.workloads import csv_file
     ("receive_buffer_bytes", "64KiB", r"receive_buffer_bytes counts packets of an accelerator, so it needs "
                                       r"whole_packets=true and an endpoint with SRAM, not whole_packets=false and the "
                                       r"endpoint ace\."),
+    ("bank_stalls", "true", r"bank_stalls are those of packets and of each rank in an SRAM, so they need "
+                            r"whole_packets=true, fold=false and an endpoint with SRAM, not whole_packets=false, "
+                            r"fold=true and the endpoint ace\."),
+    ("sizes", "few", r"sizes must be one of endpoint, rule, not 'few'\."),
 ])
 def test_settings(name, value, sentence, capsys):
     assert main(["train", "--workload", "dlrm", "--endpoint", "ace", "--set", f"{name}={value}"]) == 2
@@ -47,6 +53,21 @@ def test_settings_that_belong_together_come_in_any_order():
     assert made == apply(config, dict(reversed(together.items()))) and made.receive_buffer_bytes == 1 << 16
     with pytest.raises(UserError, match=r"^receive_buffer_bytes must hold the longest packet of 256 bytes, not 100\.$"):
         apply(config, {"whole_packets": True, "receive_buffer_bytes": 100})
+
+
+def test_sizes_by_rule():
+    """As many FSMs and slots as the links need, whatever the order of settings; the presets stay as they are built."""
+    config = MachineConfig(shape=(4,), endpoint="wide")
+    assert config.kind == ENDPOINTS["wide"] == MachineConfig(shape=(16,), endpoint="wide").kind
+    few, many = config.with_(sizes="rule"), config.with_(sizes="rule", shape=(16,))
+    assert (few.kind.fsms, few.slots) < (many.kind.fsms, many.slots)
+    found = needs(AceConfig(), (4,), link_rate=1, link_latency=90, memory_latency=498, chunk_bytes=few.chunk_bytes)
+    assert (few.kind.fsms, few.slots) == (found.fsms, found.slots)
+    longer = {"links.0.latency_s": 10e-6}
+    assert apply(few, longer).kind.fsms == apply(config, {"sizes": "rule"} | longer).kind.fsms > few.kind.fsms
+    for endpoint, beat in (("ideal", 64), ("ace", 48)):
+        with pytest.raises(UserError, match=r"^sizes=rule needs an endpoint with SRAM and beats of 8, 16, 32, 64 "):
+            MachineConfig(shape=(4,), endpoint=endpoint, sizes="rule", beat_bytes=beat)
 
 
 def test_values_that_are_not_numbers_of_their_kind():

@@ -12,9 +12,10 @@ from hw.ace.words import Collective
 from sim.ace.bench import Bench
 from sim.ace.bench.runner import MEMORY_LATENCY
 from sim.ace.shared_library import build_library
-from sim.system import Calibration
+from sim.system import Calibration, Machine
 from sim.validation import calibrate, simulated
 from sim.validation.as_rtl import as_rtl, cycles
+from sim.validation.points import LONG, POINTS, operating_point
 
 pytestmark = pytest.mark.rtl
 
@@ -29,7 +30,7 @@ def measured(bench):
     return calibrate.measure(bench)
 
 
-@pytest.mark.parametrize("shape", [(2,), (4,), (4, 2, 2)])
+@pytest.mark.parametrize("shape", [(2,), (4,), (16,), (4, 2, 2)])
 def test_as_many_cycles(bench, measured, shape):
     row = simulated.compare(bench, shape, 64 << 10, calibration=measured)
     assert abs(row["difference"]) <= row["allowed"], row
@@ -40,6 +41,51 @@ def test_constants_make_the_difference(bench, measured):
     slower = replace(measured, receive_cycles=measured.receive_cycles + 40)
     row = simulated.compare(bench, (8,), 4096, calibration=slower)
     assert row["difference"] > row["allowed"]
+
+
+def test_credit_packets(bench, measured):
+    """On each link of a ring, within a tenth: they are most of the packets between those of a chunk."""
+    found = bench.run((8,), 16 << 10)["links"]
+    machine = Machine(as_rtl(TINY, (8,), link_rate=0.25, link_latency=100, memory_latency=MEMORY_LATENCY,
+                             calibration=measured))
+    machine.issue(Collective.ALL_REDUCE, 16 << 10)
+    machine.run()
+    theirs = sum(link["credits"] for link in found)
+    ours = sum(link["packets"] for link in machine.statistics()["links"]) - sum(
+        link["data"] + link["grants"] for link in found)
+    assert theirs > 200 and abs(ours / theirs - 1) < 0.1
+
+
+def test_rows_of_the_command(tmp_path, capsys):
+    """Links of a quarter of a beat and the preset; those that are named with a latency have a whole one."""
+    file = tmp_path / "rows.json"
+    assert main(["validate", "--check-rtl", "2/4096,4/16384", "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())["rtl"]
+    assert [row["what"] for row in rows] == ["2 ALL_REDUCE 4,096 B, rate 0.25, latency 100",
+                                             "4 ALL_REDUCE 16,384 B, rate 0.25, latency 100"]
+    assert "Worst: " in capsys.readouterr().out
+
+
+def test_points():
+    """All are within the RTL's limits; those with links of a beat per cycle have pipes by the rule."""
+    points = [*POINTS, *LONG]
+    assert len({str(point) for point in points}) == len(points)
+    full = [point for point in points if point.link_rate == 1]
+    assert {(point.shape, point.link_latency) for point in full} >= {
+        *(((ranks,), latency) for ranks in (4, 8, 16) for latency in (20, 100, 500)), ((2, 2, 2), 100),
+        ((4, 2, 2), 100), ((4, 4, 4), 100)}
+    assert all(point.size >= 256 << 10 and point.config.pipes == (2 if len(point.shape) == 1 else 4) for point in full)
+    assert all(point.config == TINY for point in points if point.link_rate < 1)
+
+
+@pytest.mark.soak
+def test_full_rate():
+    """Rings and a torus with pipes by the rule of sizes."""
+    for shape, latency in (((4,), 20), ((4,), 100), ((2, 2, 2), 100)):
+        point = operating_point(shape, 256 << 10, latency)
+        full = Bench(point.config, build_library(point.config), link_rate=1, link_latency=latency)
+        row = simulated.compare(full, shape, point.size)
+        assert abs(row["difference"]) <= 0.005, row
 
 
 @pytest.mark.soak
@@ -77,7 +123,13 @@ def test_train_refuses_options_that_exclude_rtl(arguments, message, capsys):
     assert message in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2"])
+def test_long_needs_the_cases_of_the_command(capsys):
+    for arguments in (["--long"], ["--check-rtl", "4/64", "--long"]):
+        assert main(["validate", *arguments]) == 2
+        assert "--long adds cases" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2", "4/64/", "4/64/0", "4/64/x", "4/64/100/1"])
 def test_cases_that_are_none(case, capsys):
     assert main(["validate", "--check-rtl", case]) == 2
     assert case in capsys.readouterr().err
