@@ -44,8 +44,8 @@ class Accelerator(Endpoint):
         self._readers = [Server(self.kernel, rate) for _ in range(kind.pipes)]
         packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
         self._pickers = [Picker(self.kernel, self.key(Decision.PICK + pipe), reader, delay=self.wait["transmit_cycles"],
-                                packets=packets, read=partial(self._read, pipe) if self._banks else None, cycle=cycle) if config.turns == "message" else None
-                         for pipe, reader in enumerate(self._readers)]
+                                packets=packets, read=partial(self._read, pipe) if self._banks else None, cycle=cycle)
+                         if config.turns == "message" else None for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
         self._arrived: list[tuple[int, int, int, int, int]] = []    # messages

@@ -48,7 +48,7 @@ class Banks:
 
     def begin(self, user: int, cycle: int, beat: int, beats: int, *, after: int = 0, reads: bool,
               writes: bool) -> tuple[Stream, int]:
-        """A user begins ``beats`` beats, the first of which is at ``beat`` and requested ``after`` cycles later. Returns
+        """A user begins ``beats`` beats, the first of them at ``beat``, with requests ``after`` cycles later. Returns
         the :class:`Stream`, and how many cycles its first beat waits."""
         bank = beat + beat // SRAM_RUN_BEATS
         stream = Stream((bank - cycle - after) % self._banks, cycle + beats, reads, writes)

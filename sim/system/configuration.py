@@ -38,8 +38,8 @@ def by_rule(config: "MachineConfig") -> EndpointKind:
     kind, beat = config.endpoint, config.beat_bytes
     assert isinstance(kind, EndpointKind)
     if kind.engine != "sram" or beat not in BEATS:
-        raise UserError(f"sizes=rule needs an endpoint with SRAM and beats of {', '.join(map(str, BEATS))} bytes, not the "
-                        f"endpoint {kind.name} and {beat!r}.")
+        raise UserError(f"sizes=rule needs an endpoint with SRAM and beats of {', '.join(map(str, BEATS))} bytes, not "
+                        f"the endpoint {kind.name} and {beat!r}.")
     links = [link for link, ranks in zip(config.dimension_links, config.shape, strict=True) if ranks > 1]
     try:
         width = AceConfig(data_width=8 * beat, packet_bytes=config.packet_bytes)

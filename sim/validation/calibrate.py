@@ -55,7 +55,8 @@ def measure(bench: Bench, command: str = "") -> Calibration:
         transmit_cycles=transmit,
         send_cycles=SEND_CYCLES, phase_cycles=phase,
         grant_cycles=one.shortest(_came(PacketKind.GRANT), _left(PacketKind.DATA)) - transmit,
-        start_cycles=start, divide_cycles=long.bursts(write=False)[0].begin - long.begin - start, fill_cycles=fill, turn_cycles=turn,
+        start_cycles=start, divide_cycles=long.bursts(write=False)[0].begin - long.begin - start,
+        fill_cycles=fill, turn_cycles=turn,
         chunk_cycles=_Run(bench, (2,), 256).between_fills(),
         drain_cycles=written.end + 1 - come - landed - phase - MEMORY_LATENCY - sum(
             burst.beats for burst in writes[:-1]),

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from dmace.cli import main
-from hw.errors import UserError
 from hw.ace.config import AceConfig
 from hw.ace.sizing import needs
+from hw.errors import UserError
 from sim.system import ENDPOINTS, MachineConfig
 from sim.system.settings import apply
 from sim.system.sweep import read_spec

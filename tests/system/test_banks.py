@@ -5,7 +5,10 @@ import random
 
 import pytest
 
+from hw.ace.config import TINY
+from hw.ace.words import Collective
 from sim.system.banks import Banks
+from sim.validation.as_rtl import as_rtl, cycles
 
 
 def every_cycle(banks, runs):
@@ -78,3 +81,17 @@ def test_an_end_is_an_end():
     banks.begin(0, 0, 0, 8, reads=True, writes=False)
     assert banks.begin(1, 8, 8, 8, reads=True, writes=False)[1] == 0
     assert banks.begin(1, 7, 7, 8, reads=True, writes=False)[1] == 1
+
+
+def test_places_in_the_sram(monkeypatch):
+    """On a ring of 4, chunks of 512 beats: all users are in all eight slots, and at all beats of them."""
+    found = {}
+    begin = Banks.begin
+
+    def spied(self, user, cycle, beat, beats, **options):
+        found.setdefault(user, set()).update(range(beat, beat + beats))
+        return begin(self, user, cycle, beat, beats, **options)
+
+    monkeypatch.setattr(Banks, "begin", spied)
+    cycles(as_rtl(TINY, (4,), link_rate=1, link_latency=20, memory_latency=100), Collective.ALL_REDUCE, 64 << 10)
+    assert list(found.values()) == [set(range(8 * 512))] * 4

@@ -34,6 +34,8 @@ def measured(bench):
 def test_as_many_cycles(bench, measured, shape):
     row = simulated.compare(bench, shape, 64 << 10, calibration=measured)
     assert abs(row["difference"]) <= row["allowed"], row
+    # Nothing collides on short rings: the simulator counts every cycle.
+    assert len(shape) > 1 or shape[0] > 4 or abs(row["ours_cycles"] - row["rtl_cycles"]) <= 8, row
 
 
 def test_constants_make_the_difference(bench, measured):
