@@ -70,7 +70,7 @@ class Accelerator(Endpoint):
     def _use(self, user: int, place: int, size: int, *, after: int = 0, reads: bool = False,
              writes: bool = False) -> tuple[Stream, int]:
         """A user of the banks begins to move ``size`` bytes at ``place``. Its requests follow ``after`` cycles later,
-        so they are in the same banks as those of a user that is that many beats behind."""
+        so they are in the same banks as those of a user that is as many beats behind."""
         assert self._banks is not None
         beat, cycle = self.config.beat_bytes, round(self.kernel.now / self._cycle)
         return self._banks.begin(user, cycle, place // beat, -(-size // beat), after=after, reads=reads, writes=writes)

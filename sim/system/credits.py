@@ -38,8 +38,8 @@ class Credits:
         self._cycle = SECOND / config.clock_hz
         self._free, self._longest = config.receive_buffer_bytes, config.packet_bytes
         self._much, self._beat = config.receive_buffer_bytes // 4, config.beat_bytes
-        self._packets = 0                       # that have arrived, and that the neighbour does not know
-        # Of beats that leave, and that it does not know: when each run begins and ends, and its bytes.
+        self._packets = 0                       # unknown to the neighbour
+        # Runs of beats that leave, unknown to it, too: begin, end and bytes.
         self._runs: deque[tuple[int, int, int]] = deque()
         self._since: int | None = None          # when there was the first of either
         self._at_once: int | None = None        # when there were enough packets for a report at once

@@ -22,7 +22,7 @@ class Picker:
     """Grants one packet at a time, which ``reader``, a :class:`Server`, then reads from the SRAM at its rate.
 
     The sender of the latest packet keeps the grant until its message ends or it stalls; then the oldest sender is
-    granted whose port has room.
+    granted whose port has free entries.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class Picker:
         self.wake()
 
     def wake(self) -> None:
-        """Arbitrate again, as the requests or the ports' room have changed."""
+        """Arbitrate again, as the requests or the ports' free entries have changed."""
         self._kernel.decide(self._key, self._choose)
 
     def _choose(self) -> None:
         while len(self._reads) < AHEAD:
-            open_ = [entry for entry in self._ready if entry[1].has_room]
+            open_ = [entry for entry in self._ready if entry[1].has_free_entries]
             if not open_:
                 return
             chosen = next((entry for entry in open_ if self._left and entry[0] is self._last), None)

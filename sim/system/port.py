@@ -25,7 +25,7 @@ Queued = tuple[int, int, int, Callable[..., object], tuple[Any, ...]]
 _REGISTERS = 2
 """Beats between the memory of packets to send and the link."""
 
-_ROOM_CYCLES = 2
+_FREE_CYCLES = 2
 """Cycles from a beat that leaves that memory until the next packet can be chosen."""
 
 
@@ -62,14 +62,14 @@ class _Chooser(Protocol):
 class Port:
     """A port of an endpoint, with the link to its neighbour.
 
-    While the queue has room, the grain of the oldest sender is granted and read by ``reader``, a
+    While the queue has free entries, the grain of the oldest sender is granted and read by ``reader``, a
     :class:`Server` that all ports share (with ``turns="fifo"``: of one collective's senders, the first that was ready);
-    alternatively a :class:`Picker` arbitrates for all ports. There is room while at most
+    alternatively a :class:`Picker` arbitrates for all ports. There are free entries while at most
     :data:`~hw.ace.config.AHEAD_BEATS` wait for the link or, if grains are messages, while none waits.
 
     A *signal* (a GRANT) precedes waiting grains, but does not interrupt a transfer. The link carries one grain at a
     time, for the duration of its bytes. With receive buffers (:class:`.credits.Credits`), the next one is chosen as
-    soon as the registers before the link, of two beats, have a place for it.
+    soon as the registers before the link, of two beats, are free for it.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Port:
         self._signals: list[tuple[tuple[Any, ...], Callable[..., object]]] = []
         self._busy = False
         self._free = 0      # when the link has carried all of what was chosen
-        self._woken = self._room_woken = -1
+        self._woken = self._free_woken = -1
         self._credits = None if config.receive_buffer_bytes is None else Credits(config)
         cycle, self._beat = SECOND / config.clock_hz, config.beat_bytes
         # The registers before the link hold beats that it takes one after the other; an idle one takes two cycles.
@@ -104,7 +104,7 @@ class Port:
         # Of the grain on the link: its bytes, and when the memory before the registers will have none of them.
         self._size, self._empty = 0, 0
         registers = config.kind.engine == "sram"
-        self._known = round(_ROOM_CYCLES * cycle - _REGISTERS * self._beat * self._per_byte) if registers else 0
+        self._known = round(_FREE_CYCLES * cycle - _REGISTERS * self._beat * self._per_byte) if registers else 0
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
     def offer(self, sender: Sender) -> None:
@@ -118,14 +118,14 @@ class Port:
         self._kernel.decide(self._key, self._choose)
 
     @property
-    def has_room(self) -> bool:
+    def has_free_entries(self) -> bool:
         """The next grain may be chosen."""
         if self._most is None:
             return not self._queue and not self._reserved
-        return self._room_at() <= self._kernel.now
+        return self._free_at() <= self._kernel.now
 
-    def _room_at(self) -> float:
-        """When the grain on the link has left room for another."""
+    def _free_at(self) -> float:
+        """When the grain on the link has left free entries for another."""
         assert self._most is not None
         spare = self._most - self._waiting
         if spare < 0:
@@ -150,7 +150,7 @@ class Port:
 
     def _choose(self) -> None:
         now, reader = self._kernel.now, self._reader
-        while self._ready and self.has_room:
+        while self._ready and self.has_free_entries:
             payload, packets, arrived, arguments = heappop(self._ready)[2].take()
             # Messages of several ports are read packet by packet, so none waits for another whole message.
             reads = max(now, reader.pass_through(payload) - round(payload * reader.per_byte))
@@ -158,11 +158,11 @@ class Port:
             self._queue.append((reads + self._delay, payload, packets, arrived, arguments))
         if not self._busy:
             self._begin(now)
-        if self._most is not None and now < (room := self._room_at()) < inf and room != self._room_woken:
-            self._room_woken = round(room)
-            self._kernel.at(self._room_woken, self._has_room)
+        if self._most is not None and now < (free := self._free_at()) < inf and free != self._free_woken:
+            self._free_woken = round(free)
+            self._kernel.at(self._free_woken, self._has_free)
 
-    def _has_room(self) -> None:
+    def _has_free(self) -> None:
         if self._picker is not None:
             self._picker.wake()
         self._kernel.decide(self._key, self._choose)

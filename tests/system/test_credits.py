@@ -28,7 +28,7 @@ def test_a_report_after_32_cycles():
 
 
 def test_reports_at_once():
-    """Of four packets, and of a quarter of the buffer."""
+    """After four packets, and after a quarter of the buffer."""
     credits = Credits(CONFIG)
     for cycle in (100, 102, 104):
         credits.arrived(at(cycle))
