@@ -182,23 +182,27 @@ class Accelerator(Endpoint):
         pipe = self._pipes[here]
 
         def begins() -> Stream | None:
-            if self._banks is None:
-                return None
-            place = self._place(self.chunks[number, index].number) + grain.target
-            return self._use(2 + pipe, place, size, after=_RECEIVE_CYCLES, reads=grain.reduce, writes=True)[0]
+            stream, waits = None, 0
+            if self._banks is not None:
+                place = self._place(self.chunks[number, index].number) + grain.target
+                stream, waits = self._use(2 + pipe, place, size, after=_RECEIVE_CYCLES, reads=grain.reduce, writes=True)
+            come = self.kernel.now + round(waits * self._cycle) + self.wait["receive_cycles"]
+            self.kernel.at(come, self.landed, number, index, leg, 1, 0)
+            return stream
 
         def ends(began: int) -> None:
             self._taken(here, size, began)
-            self.kernel.at(self.kernel.now + self.wait["receive_cycles"], self.landed, number, index, leg)
+            # The packet was reported with its first beat; this is the last one.
+            last = self.kernel.now + self.wait["receive_cycles"] - round(self._stored * self.config.beat_bytes)
+            self.kernel.at(last, self.landed, number, index, leg, 0, 1)
 
         self._lanes[pipe].packet(here, size, begins, ends)
 
     def _receive(self) -> None:
         """Receive the messages that have arrived at this time, the oldest first. They pass the lanes while they arrive,
-        if those are free; only the last packet when it is complete."""
+        if those are free."""
         self._arrived.sort()
         for number, index, leg, size, port in self._arrived:
             ready = self._lanes[self._pipes[port]].server.pass_through(size)
-            stored = round(self._stored * min(size, self.config.packet_bytes))
-            self.kernel.at(ready + stored + self.wait["receive_cycles"], self.landed, number, index, leg)
+            self.kernel.at(ready + self.wait["receive_cycles"], self.landed, number, index, leg)
         self._arrived.clear()

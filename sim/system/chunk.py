@@ -32,8 +32,8 @@ class Chunk:
         Order of starts on this rank.
     fsm : int
         The chunk's FSM, if their number is limited.
-    leg, sent, came : int
-        Phase; grains of it that were granted, and that have arrived.
+    leg, sent, came, stored : int
+        Phase; grains of it that were granted, that have arrived so far that they may be forwarded, and completely.
     granted : int or None
         Receives that the neighbour has granted; None if no GRANTs are needed.
     """
@@ -54,6 +54,7 @@ class Chunk:
         "route",
         "safe",
         "sent",
+        "stored",
         "turn",
     )
 
@@ -61,7 +62,7 @@ class Chunk:
                  number: int) -> None:
         self.endpoint, self.operation, self.index, self.route = endpoint, operation, index, route
         self.key, self.number, self.turn = key, number, number
-        self.fsm, self.leg, self.sent, self.came, self.safe = 0, -1, 0, 0, 0
+        self.fsm, self.leg, self.sent, self.came, self.stored, self.safe = 0, -1, 0, 0, 0, 0
         self.granted: int | None = None
         self.grains: tuple[Grain, ...] = ()
         self.inside, self.offered = False, False

@@ -88,7 +88,7 @@ class Endpoint:
         self.chunks: dict[tuple[int, int], Chunk] = {}          # by operation and index
         self._tasks: list[Operation] = []      # operations with chunks that have not begun
         self._agreed = 0                       # how far this rank is in the machine's list
-        self._early: dict[tuple[int, int, int], int] = {}       # grains that came before the phase was entered
+        self._early: dict[tuple[int, int, int], tuple[int, int]] = {}    # grains that came before the phase
         self.begun = self._run = 0             # chunks that have got a slot, and an FSM
         self._fsms: set[int] = set()
         # By dimension, chunks that wait for a phase, where the number of chunks in one is limited, and chunks in one.
@@ -257,7 +257,7 @@ class Endpoint:
 
     def _begin_leg(self, chunk: Chunk, leg: Leg) -> None:
         chunk.grains, chunk.sent, chunk.inside = leg.grains, 0, True
-        chunk.came = self._early.pop((chunk.operation.number, chunk.index, chunk.leg), 0)
+        chunk.came, chunk.stored = self._early.pop((chunk.operation.number, chunk.index, chunk.leg), (0, 0))
         chunk.safe = leg.granted
         chunk.granted = self.granted(chunk, leg)
         self.go_on(chunk, leg)
@@ -266,7 +266,7 @@ class Endpoint:
         """Offer the next grain if it may go; after the last one, end the phase once all has been received."""
         grains, sent = leg.grains, chunk.sent
         if sent == len(grains):
-            if chunk.came == leg.comes and chunk.inside and not chunk.offered:
+            if chunk.stored == leg.comes and chunk.inside and not chunk.offered:
                 chunk.inside = False
                 if self.kind.per_dimension is not None:
                     self._inside[leg.port // 2] -= 1
@@ -296,14 +296,14 @@ class Endpoint:
         chunk.offered = False
         self.go_on(chunk, chunk.route.legs[chunk.leg])
 
-    def landed(self, number: int, index: int, leg: int) -> None:
-        """A grain has arrived, and may be forwarded."""
+    def landed(self, number: int, index: int, leg: int, came: int = 1, stored: int = 1) -> None:
+        """A grain has ``came`` so far that it may be forwarded, or is ``stored`` completely, or both."""
         chunk = self.chunks.get((number, index))
         if chunk is None or chunk.leg != leg or not chunk.inside:
-            arrival_key = (number, index, leg)
-            self._early[arrival_key] = self._early.get(arrival_key, 0) + 1
+            before = self._early.get((number, index, leg), (0, 0))
+            self._early[number, index, leg] = before[0] + came, before[1] + stored
             return
-        chunk.came += 1
+        chunk.came, chunk.stored = chunk.came + came, chunk.stored + stored
         self.go_on(chunk, chunk.route.legs[leg])
 
     # -- Chunks end

@@ -34,17 +34,17 @@ def measure(bench: Bench, command: str = "") -> Calibration:
     one = _Run(bench, RING, RING[0] * 64)
     # One FSM alone: nothing else is on the links when its next chunk begins.
     alone = _Run(bench, RING, 4 * config.chunk_bytes, fsms=1, slots=2)
-    phases = _Run(bench, TORUS, 512)
+    phases, longer = (_Run(bench, TORUS, 2 * 8 * size) for size in (32, config.packet_bytes))
     long = _Run(bench, RING, 2 * RING[0] * config.packet_bytes)
     transmit = TRANSMIT_CYCLES
-    hop, longer = (run.shortest(_came(PacketKind.DATA), _left(PacketKind.DATA)) for run in (one, long))
-    beats = config.packet_beats - 64 // config.beat_bytes
-    per_beat = (longer - hop) / beats if beats else 0.0
-    receive = hop - round(per_beat * 64 // config.beat_bytes) - transmit
-    # Packets of 64 bytes, from the last beat's arrival.
-    landed = hop - transmit
-    phase = phases.shortest(_came(PacketKind.DATA), _left(PacketKind.GRANT)) - landed
-    turn = alone.turn_around() - (longer - transmit) - phase
+    receive = one.shortest(_came(PacketKind.DATA), _left(PacketKind.DATA)) - transmit
+    # A phase ends with the last beat of a packet: here one of 64 bytes, there one of ``packet_bytes``.
+    ends, later = (run.shortest(_came(PacketKind.DATA), _left(PacketKind.GRANT)) for run in (phases, longer))
+    few, most = 64 // config.beat_bytes, config.packet_beats
+    per_beat = (later - ends) / (most - few) if most > few else 1.0
+    landed = receive + round(per_beat * (few - 1))
+    phase = ends - landed
+    turn = alone.turn_around() - receive - round(per_beat * (most - 1)) - phase
     reads, writes = one.bursts(write=False), one.bursts(write=True)
     start = reads[0].begin - one.begin
     fill = one.first(_left(PacketKind.GRANT)).begin - (reads[-1].end + 1) - turn
