@@ -76,7 +76,7 @@ class _World:
         self.reading = [[deque() for _ in range(CONFIG.pipes)] for _ in programs]
         self.links = {}                     # (rank, its port) -> packets in flight to it
         self.sending = [[None] * CONFIG.pipes for _ in programs]
-        self.landing = [[None] * CONFIG.pipes for _ in programs]    # reports of packets whose last beat has not come
+        self.landing = [[None] * CONFIG.pipes for _ in programs]    # packets whose last beat is to arrive
         self.through = [[] for _ in programs]
 
     def neighbour(self, rank, port):
