@@ -125,7 +125,8 @@ def test_verilog_refuses_a_folder_it_cannot_write(capsys, tmp_path):
 def test_verilog_writes_the_package(capsys, tmp_path):
     folder = tmp_path / "new" / "folder"
     status, out, err = dmace(capsys, "verilog", "dma_engine", "--config", "tiny", "-o", str(folder))
-    assert (status, err) == (0, "")
+    steps = ("elaborate", "make a netlist", "write Verilog")
+    assert (status, err) == (0, "".join(f"dma_engine, tiny: {step}\n" for step in steps))
     names = ["dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace.h"]
     assert out.split() == [str(folder / name) for name in names]
     text = (folder / "dma_engine.v").read_text()
