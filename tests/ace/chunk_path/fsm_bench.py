@@ -322,7 +322,8 @@ class Bench:
         for valid in (*dut.landed.valid, *dut.landed.end, dut.landed.local, dut.grants.back):
             ctx.set(valid, 0)
         for side, incoming in enumerate(self.incoming):
-            if incoming and self._acts("landed"):
+            # Once the communicator is stopped, the other beats are dropped.
+            if incoming and not self.stopped_for and self._acts("landed"):
                 self.incoming[side] = False
                 self.seen["ends late"] += 1
                 ctx.set(dut.landed.end[side], 1)
