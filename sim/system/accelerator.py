@@ -148,14 +148,12 @@ class Accelerator(Endpoint):
 
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
         """A GRANT has arrived at ``port``."""
-        arguments = number, index, leg, granted
-        if not self.config.whole_packets:
-            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, *arguments)
-            return
-
         def begins() -> None:
-            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, *arguments)
+            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
 
+        if not self.config.whole_packets:
+            begins()
+            return
         size = self.config.beat_bytes
         self._lanes[self._pipes[port]].packet(port, size, begins, partial(self._taken, port, size))
 

@@ -88,7 +88,7 @@ class Endpoint:
         self.chunks: dict[tuple[int, int], Chunk] = {}          # by operation and index
         self._tasks: list[Operation] = []      # operations with chunks that have not begun
         self._agreed = 0                       # how far this rank is in the machine's list
-        self._early: dict[tuple[int, int, int], tuple[int, int]] = {}    # grains that came before the phase
+        self._early: dict[tuple[int, int, int], tuple[int, int]] = {}    # ``(came, stored)`` before the phase
         self.begun = self._run = 0             # chunks that have got a slot, and an FSM
         self._fsms: set[int] = set()
         # By dimension, chunks that wait for a phase, where the number of chunks in one is limited, and chunks in one.
