@@ -30,7 +30,7 @@ class SendPort(wiring.Signature):
     free : ``In(ports)``
         Credit for one packet more than those taken up to the previous cycle; at most ``AHEAD`` beats wait at the port
         to be sent.
-    held : ``Out(fsms)``
+    paused : ``Out(fsms)``
         FSMs whose payload must not be read in this cycle.
     read : ``In(1)``, fsm : ``In(fsm)``
         In the previous cycle, the last beat of a packet of this FSM was read: its slot may be overwritten.
@@ -39,7 +39,7 @@ class SendPort(wiring.Signature):
     def __init__(self, config: AceConfig) -> None:
         super().__init__({
             **stream.Signature(send_layout(config)).members,
-            "free": In(config.ports + 1), "held": Out(config.fsms), "read": In(1), "fsm": In(config.fsm_bits),
+            "free": In(config.ports + 1), "paused": Out(config.fsms), "read": In(1), "fsm": In(config.fsm_bits),
         })
 
 
@@ -54,7 +54,7 @@ class Transmit(wiring.Component):
     """Read the payload of one packet after the other into the memory of its port.
 
     A packet is taken when its port's memory has free entries for all of it, so data that was read never stalls. Its
-    reads pause while its FSM is ``held``. If the user observes ``free``, no port blocks another, and an urgent packet
+    reads wait while its FSM is ``paused``. If the user observes ``free``, no port blocks another, and an urgent packet
     waits for at most one packet besides the one on the link.
 
     GRANTs do not pass here; the ports send them before waiting packets. ABORTs are sent between packets, and while one
@@ -174,7 +174,7 @@ class Transmit(wiring.Component):
         reading, done = Signal(), Signal()
         m.d.comb += [
             self.sends.ready.eq(~spare_full & fits.bit_select(self.sends.payload.port, 1)),
-            self.read.valid.eq(valid & ~self.sends.held.bit_select(packet.send.fsm, 1)),
+            self.read.valid.eq(valid & ~self.sends.paused.bit_select(packet.send.fsm, 1)),
             self.read.address.eq(packet.send.address),
             reading.eq(self.read.valid & self.read.ready), done.eq(reading & (packet.left == 0)),
             after.eq(Mux(spare_full, spare, self.sends.payload)),

@@ -85,7 +85,7 @@ def test_reads_pause_when_a_packet_is_late(pipe):
         for cycle in range(20):
             ctx.set(dut.landed[pipe].valid, cycle % 2 or cycle in late)
             ctx.set(dut.landed[pipe].payload, {"fsm": late.get(cycle, 3), "late": cycle in late, "odd": 1})
-            seen.append([ctx.get(sends.held) for sends in dut.sends])
+            seen.append([ctx.get(sends.paused) for sends in dut.sends])
             await ctx.tick()
 
     run_cell(dut, testbench)

@@ -109,7 +109,7 @@ class _Bench:
         dut.read__ready.value = int(self.granting)
         self.held = self.rng.getrandbits(self.config.fsms) & self.rng.getrandbits(self.config.fsms)
         self.held *= self.stalling
-        dut.sends__held.value = self.held
+        dut.sends__paused.value = self.held
 
     def sample(self, cycle):
         self.cycle += 1

@@ -15,7 +15,7 @@ from hw.ace.receive import LANDED_EARLY, DataLanded
 from hw.common.delay import delayed
 from hw.stream import selected
 
-from .fsm_ports import BeatsLanded, FsmChunk, FsmsBusy, FsmsHeld, FsmStart
+from .fsm_ports import BeatsLanded, FsmChunk, FsmsBusy, FsmsPaused, FsmStart
 
 __all__ = ["FsmDispatch"]
 
@@ -34,10 +34,10 @@ class FsmDispatch(wiring.Component):
     landed : ``In(DataLanded).array(pipes)``
         At most one of a cycle from odd ports, and one from others, is for the same FSM: it receives in one dimension at
         a time.
-    chunk : ``In(FsmChunk).array(fsms)``
+    held : ``In(FsmChunk).array(fsms)``
         The chunks of the FSMs.
     busy : ``Out(FsmsBusy)``
-    held : ``Out(FsmsHeld)``
+    paused : ``Out(FsmsPaused)``
         Those of packets that were late :data:`LANDED_EARLY` cycles ago.
     starts : ``Out(FsmStart).array(fsms)``, landings : ``Out(BeatsLanded).array(fsms)``
         All payloads of ``starts`` are equal, and those of ``chunks`` in every cycle.
@@ -47,8 +47,8 @@ class FsmDispatch(wiring.Component):
         self.config = config
         super().__init__({
             "chunks": In(stream.Signature(chunk_layout(config))), "landed": In(DataLanded(config)).array(config.pipes),
-            "chunk": In(FsmChunk(config)).array(config.fsms), "busy": Out(FsmsBusy(config)),
-            "held": Out(FsmsHeld(config)),
+            "held": In(FsmChunk(config)).array(config.fsms), "busy": Out(FsmsBusy(config)),
+            "paused": Out(FsmsPaused(config)),
             "starts": Out(FsmStart(config)).array(config.fsms), "landings": Out(BeatsLanded(config)).array(config.fsms),
         })
 
@@ -56,18 +56,18 @@ class FsmDispatch(wiring.Component):
         m = Module()
         chunk = self.chunks.payload
         m.d.comb += [
-            self.busy.fsms.eq(Cat(chunk.busy for chunk in self.chunk)),
+            self.busy.fsms.eq(Cat(held.busy for held in self.held)),
             self.chunks.ready.eq(~self.busy.fsms.bit_select(chunk.fsm, 1)),
         ]
         before = LANDED_EARLY - 1
         late = [(delayed(m, packet.valid & packet.payload.late, before, name=f"late_{number}", reset_less=False),
                  delayed(m, packet.payload.fsm, before, name=f"late_fsm_{number}"))
                 for number, packet in enumerate(self.landed)]
-        m.d.sync += self.held.fsms.eq(Cat(
+        m.d.sync += self.paused.fsms.eq(Cat(
             Cat(valid & (fsm == number) for valid, fsm in late).any() for number in range(self.config.fsms)))
         for number, (start, landing) in enumerate(zip(self.starts, self.landings, strict=True)):
             m.d.comb += [
-                start.valid.eq(self.chunks.valid & ~self.chunk[number].busy & (chunk.fsm == number)),
+                start.valid.eq(self.chunks.valid & ~self.held[number].busy & (chunk.fsm == number)),
                 start.payload.eq(chunk),
             ]
             mine = [packet.valid & (packet.payload.fsm == number) for packet in self.landed]

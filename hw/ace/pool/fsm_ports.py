@@ -14,7 +14,7 @@ from hw.ace.layouts import PHASE_WIDTH, arithmetic_layout, chunk_layout, done_la
 from hw.common.event import EventSignature
 
 __all__ = [
-    "BeatsLanded", "FsmChunk", "FsmCommunicator", "FsmFilled", "FsmLookup", "FsmStart", "FsmsBusy", "FsmsHeld",
+    "BeatsLanded", "FsmChunk", "FsmCommunicator", "FsmFilled", "FsmLookup", "FsmStart", "FsmsBusy", "FsmsPaused",
     "PacketOffer", "PhaseGrants", "StepKind", "StepPort", "fetched_layout", "state_layout",
 ]
 
@@ -64,7 +64,7 @@ class FsmsBusy(wiring.Signature):
         super().__init__({"fsms": Out(config.fsms)})
 
 
-class FsmsHeld(wiring.Signature):
+class FsmsPaused(wiring.Signature):
     """FSMs whose payload must not be read in this cycle, one bit each: levels, driven by FsmDispatch for Transmit."""
 
     def __init__(self, config: AceConfig) -> None:

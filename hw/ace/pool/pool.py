@@ -103,7 +103,7 @@ class FsmPool(wiring.Component):
             wires.connect(f"dispatch.landings[{number}]", f"fsm_{number}.landed")
             wires.connect(f"communicators.o[{number}]", f"fsm_{number}.communicator")
             wires.connect(f"communicators.priorities[{number}]", f"sends.priorities[{number}]")
-            wires.broadcast(f"fsm_{number}.chunk", f"dispatch.chunk[{number}]", f"lookups.held[{number}]",
+            wires.broadcast(f"fsm_{number}.chunk", f"dispatch.held[{number}]", f"lookups.held[{number}]",
                             f"steps.held[{number}]")
             wires.broadcast(f"fsm_{number}.state", f"communicators.states[{number}]", f"lookups.states[{number}]",
                             f"grants.states[{number}]", f"sends.states[{number}]")
@@ -115,7 +115,7 @@ class FsmPool(wiring.Component):
         # -- Chunks.
         wires.connect("self.chunks", "dispatch.chunks")
         wires.connect("dispatch.busy", "self.busy")
-        wires.connect("dispatch.held", "sends.held")
+        wires.connect("dispatch.paused", "sends.paused")
         wires.connect("steps.program", "self.program")
         wires.connect("steps.done", "self.done")
         wires.connect("steps.entered", "grants.entered")

@@ -18,7 +18,7 @@ from hw.ace.transmit import SendPort
 from hw.ace.watchdog import PortTurns
 from hw.stream import selected
 
-from .fsm_ports import FsmsHeld, FsmStart, PacketOffer, state_layout
+from .fsm_ports import FsmsPaused, FsmStart, PacketOffer, state_layout
 
 __all__ = ["PoolCounts", "SendArbiter"]
 
@@ -48,7 +48,7 @@ class SendArbiter(wiring.Component):
         Of the FSMs' communicators.
     starts : ``In(FsmStart).array(fsms)``, communicator_status : ``In(CommunicatorStatusSignature)``
         Age and priority of a new chunk. All payloads are equal.
-    held : ``In(FsmsHeld)``
+    paused : ``In(FsmsPaused)``
     o : ``Out(SendPort).array(pipes)``
     turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
     """
@@ -59,7 +59,7 @@ class SendArbiter(wiring.Component):
             "offers": In(PacketOffer(config)).array(config.fsms),
             "states": In(state_layout(config)).array(config.fsms),
             "priorities": In(PRIORITY_WIDTH).array(config.fsms),
-            "starts": In(FsmStart(config)).array(config.fsms), "held": In(FsmsHeld(config)),
+            "starts": In(FsmStart(config)).array(config.fsms), "paused": In(FsmsPaused(config)),
             "communicator_status": In(CommunicatorStatusSignature(config)),
             "o": Out(SendPort(config)).array(config.pipes), "turns": Out(PortTurns(config)),
             "counts": Out(PoolCounts()),
@@ -113,7 +113,7 @@ class SendArbiter(wiring.Component):
             chosen.eq(Mux(stays, last, turn.grant_onehot)),
             free.eq(~valid | o.ready),
             turn.started.eq(Cat(start.valid for start in self.starts)),
-            o.held.eq(self.held.fsms),
+            o.paused.eq(self.paused.fsms),
             o.valid.eq(valid), o.payload.eq(send),
             taken.eq(Mux(free, chosen, 0)),
         ]
