@@ -135,7 +135,8 @@ class Ports(CellBench):
         payload = ctx.get(dut.issued.payload)
         assert (payload.row, payload.last) == (chunk.collective.row, chunk.last)
         self.later.append(self._issue)
-        self.seen["widened" if fields["widen"] else chunk.side] += 1
+        self.seen[chunk.side] += 1
+        self.seen["widened"] += bool(fields["widen"])
         return 1 << chunk.communicator
 
     def _beats(self, chunk):
