@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # Random seed of the tests. `make test SEED=` chooses a new one.
 SEED ?= 1198034105
 
-.PHONY: help demo demo-train demo-torch demo-predict test test-long linux fpga lint clean distclean
+.PHONY: help demo demo-train demo-torch demo-predict test test-long formal linux fpga lint clean distclean
 
 help:
 	@echo "make demo         install into .venv, simulate the DMA engine, build a small bitstream"
@@ -16,6 +16,7 @@ help:
 	@echo "make demo-predict predict training of ResNet-50 on 16 accelerators and write an HTML report"
 	@echo "make test         check style and types, and run the tests of the first stage (ARGS='-k name' for pytest)"
 	@echo "make test-long    run the tests of the second stage: area budgets, simulated netlists and boards, block variants"
+	@echo "make formal       prove properties of the hardware, with a table of the proofs (ARGS='-k name' for one)"
 	@echo "make linux        drive the simulated card from Linux in a virtual machine (ARGS='--parts copies', ARGS=--soak)"
 	@echo "make fpga         build bitstreams and check their clock frequencies against fpga/budgets.toml"
 	@echo "make lint         check style and types only"
@@ -52,6 +53,10 @@ test: lint
 test-long:
 	@scripts/setup.sh dev
 	@$(PYTHON) -m pytest -n 2 --dist worksteal --durations=10 --durations-min=1 --long $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+formal:
+	@scripts/setup.sh dev
+	@$(PYTHON) -m pytest -n 2 --dist worksteal --long -v tests/formal $(ARGS)
 
 linux:
 	@scripts/setup.sh

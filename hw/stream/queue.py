@@ -139,7 +139,7 @@ class Queue(wiring.Component):
     def _read_lut_register(self, m, storage, push, past):
         """Show a register, loaded from the oldest row, or from ``i`` while no row is used: rows hold ``level - 1``."""
         oldest = Signal(range(self.depth))
-        some, load = Signal(), Signal()
+        some, load = Signal(name="some"), Signal(name="load")
         output = Signal(Shape.cast(self.shape).width, reset_less=True)
         r_port = storage.read_port(domain="comb")
         m.d.comb += [

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deliberate bugs, each of which makes a proof fail: ``python -m tests.formal.mutants [name ...]``.
+
+A copy of the sources under ``build/mutants`` gets one bug at a time, and the proof named with it runs there.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MUTANTS", "Mutant", "is_found"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A bug: ``old``, which occurs once in the file ``path``, becomes ``new``; then the test ``proof`` fails."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    proof: str
+
+
+def _stream(name, file, old, new, proof):
+    return Mutant(name=name, path=f"hw/stream/{file}.py", old=old, new=new, proof=f"tests/formal/{proof}")
+
+
+MUTANTS = [
+    _stream("skid-lost-item", "skid", "            m.d.sync += spare_free.eq(0)",
+            "            m.d.sync += spare_free.eq(1)",
+            "test_delivery.py::test_skid[skid-True-skid_invariant-2]"),
+    _stream("skid-spare-follows", "skid", "m.d.sync += spare_free.eq(self.o.ready | ~self.o.valid)",
+            "m.d.sync += spare_free.eq(self.o.ready)",
+            "test_delivery.py::test_skid[skid-ready-False-slice_invariant-1]"),
+    _stream("queue-one-more", "queue", "full.eq(self.level == self.depth - 1)", "full.eq(self.level == self.depth)",
+            "test_delivery.py::test_queue[lut-kind0-3]"),
+    _stream("queue-wrap", "queue", "Mux(row == self.depth - 1, 0, row + 1)", "row + 1",
+            "test_delivery.py::test_queue[block-kind2-3]"),
+    _stream("queue-bypass-overtakes", "queue", "(self.o.ready & ~(held & shown.valid) | ~self.o.valid)",
+            "(self.o.ready | ~self.o.valid)", "test_delivery.py::test_queue[block-bypass-kind3-8]"),
+    _stream("queue-register-late", "queue", "past.eq(load & ~some)", "past.eq(load)",
+            "test_delivery.py::test_queue[lut-register-kind1-8]"),
+    _stream("output-register-valid", "skid", "[valid.eq(self.i.valid | ~spare_free)", "[valid.eq(self.i.valid)",
+            "test_delivery.py::test_block_queue_with_output_register"),
+    _stream("pacer-lost-item", "pacer", "self.i.ready.eq(self.o.ready & free)", "self.i.ready.eq(self.o.ready)",
+            "test_delivery.py::test_pacer"),
+    _stream("commit-keeps-dropped", "commit_queue", "row.eq(Mux(self.first, good, written))", "row.eq(written)",
+            "test_stores.py::test_commit_queue[lut-kind0]"),
+    _stream("commit-block-ahead", "commit_queue", "reading != good)", "reading != written)",
+            "test_stores.py::test_commit_queue[block-kind1]"),
+    _stream("replay-from-newest", "replay_queue", "m.d.sync += taken.eq(oldest)", "m.d.sync += taken.eq(written)",
+            "test_stores.py::test_replay_queue[lut-kind0]"),
+    _stream("replay-shows-old", "replay_queue", "m.d.sync += [reading.eq(oldest), loaded.eq(0)]",
+            "m.d.sync += [reading.eq(oldest)]", "test_stores.py::test_replay_queue[block-kind1]"),
+    _stream("fork-any", "route", "self.i.ready.eq(taken.all())", "self.i.ready.eq(taken.any())",
+            "test_routes.py::test_fork"),
+    _stream("join-early", "route", "i.ready.eq(self.o.valid & self.o.ready)", "i.ready.eq(self.o.ready)",
+            "test_routes.py::test_join"),
+    _stream("demux-nowhere", "route", "number == index if index < self.n - 1 else number >= index", "number == index",
+            "test_routes.py::test_demux"),
+    _stream("merge-changes-choice", "route", "Mux(self.o.valid & ~self.o.ready, arbiter.grant_onehot, -1)", "-1",
+            "test_routes.py::test_merge[3-False]"),
+    _stream("merge-choice-invalid", "route", "self.o.valid.eq((some & choice).any())", "self.o.valid.eq(some.any())",
+            "test_routes.py::test_merge[3-True]"),
+    _stream("arbiter-same-again", "arbiter", "m.d.sync += mask.eq(after)", "m.d.sync += mask.eq(-1)",
+            "test_routes.py::test_round_robin[9]"),
+    _stream("arbiter-pointer", "arbiter", "first.eq(_number(Cat(self.grant_onehot[-1], self.grant_onehot[:-1])))",
+            "first.eq(_number(self.grant_onehot))", "test_routes.py::test_round_robin[3]"),
+    _stream("credit-lost", "credit", "self.available - self.take + self.give, self.available + self.give",
+            "self.available - self.take, self.available + self.give", "test_credits.py::test_credits_add_up[5-3-2]"),
+]
+
+
+def is_found(mutant):
+    """Whether the proof fails with the bug; raises RuntimeError if it could not run.
+
+    Parameters
+    ----------
+    mutant : Mutant
+    """
+    tree = ROOT / "build" / "mutants" / mutant.name
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    for folder in ("hw", "tests"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dmace", "sim", "fpga", "pyproject.toml"):
+        (tree / name).symlink_to(ROOT / name)
+    path = tree / mutant.path
+    path.write_text(path.read_text().replace(mutant.old, mutant.new))
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.proof], cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False)
+    found = result.returncode == 1 and "Assert failed" in result.stdout
+    if not found and not (result.returncode == 0 and " passed" in result.stdout):
+        raise RuntimeError(f"The proof of {mutant.name} did not run:\n{result.stdout[-3000:]}")
+    shutil.rmtree(tree)
+    return found
+
+
+def main(names):
+    """Run the mutants of these names, or all; returns the number of those that no proof found."""
+    missed = 0
+    for mutant in MUTANTS:
+        if names and mutant.name not in names:
+            continue
+        found = is_found(mutant)
+        missed += not found
+        print(f"{mutant.name:28} {'found' if found else 'NOT FOUND':10} {mutant.proof}", flush=True)
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1:])))

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals inside a block, for the invariants of proofs by induction."""
+
+from amaranth.hdl import Signal
+
+__all__ = ["elaborated", "internal", "opened"]
+
+
+def internal(parts, name):
+    """The signal ``name`` that the module ``parts`` drives.
+
+    Parameters
+    ----------
+    parts : :class:`Module`
+        From ``elaborate()`` of the block; add it to the wrapper in place of the block.
+    name : str
+
+    Raises
+    ------
+    LookupError
+        If no signal, or several, have this name.
+    """
+    found = [signal for signal in parts._driving if isinstance(signal, Signal) and signal.name == name]
+    if len(found) != 1:
+        names = sorted(signal.name for signal in parts._driving)
+        raise LookupError(f"{len(found)} signals are named {name!r}, of {names}")
+    return found[0]
+
+
+def elaborated(component):
+    """The module of ``component``, to be added to a wrapper in its place."""
+    component._MustUse__used = True
+    return component.elaborate(None)
+
+
+def opened(parts, name):
+    """Elaborate the submodule ``name`` of the module ``parts`` in its place, and return its module."""
+    component, location = parts._named_submodules[name]
+    module = elaborated(component)
+    parts._named_submodules[name] = (module, location)
+    return module
