@@ -36,7 +36,7 @@ def stable(m, watched, check, name):
 
 
 class Delivery(wiring.Component):
-    """One item of the solver's choice is watched on its way through ``dut``; all others are counted.
+    """One item of the solver's choice is watched while it passes ``dut``; all others are counted.
 
     Asserted, for any inputs, stalls and choice: an offered item is stable; there is never an item on ``o`` that did not
     come from ``i``; the watched item comes out once, unchanged, after exactly those that went in before; the oldest

@@ -139,7 +139,7 @@ class Merged(wiring.Component):
         m.d.sync += source.eq(dut.source)
         m.d.comb += Assert(~stalled | (dut.source == source), Format("source has changed"))
 
-        # -- Nobody starves: items of others while the watched input waits.
+        # -- No input starves: items of others while the watched input waits.
         watched = Signal(range(n))
         known = Signal()
         others = Signal(range(n + 2))
