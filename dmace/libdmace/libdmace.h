@@ -175,9 +175,12 @@ typedef struct dmace_queue_options {
     uint32_t skip_errors;  /* 1: requests behind a failed one are executed, and of several failures only the first is
                             * known exactly: requests behind it that may have failed are reported as failed. 0: the
                             * queue holds, and the next call that waits, for a request or to post one, clears it */
+    uint32_t pair;       /* 1: the ring prefetches twice as many descriptors, of both queues of a pair, 2n and 2n + 1; the
+                          * other queue then has no ring. Needs `ring`, and a pair in which no queue has one */
 } dmace_queue_options;
 
-/* Configures and starts a free queue. `options` null: all 0. -EBUSY: none is free. */
+/* Configures and starts a free queue. `options` null: all 0. -EBUSY: none is free, or for a ring none whose pair allows
+ * it, because of `pair` of this ring or of the one beside it. */
 int dmace_queue_create(dmace_device *device, const dmace_queue_options *options, dmace_queue_handle **queue);
 
 /* Resets the queue and frees it. Requests that wait are discarded, those in flight complete. */

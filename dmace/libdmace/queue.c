@@ -59,20 +59,33 @@ static int check_options(const dmace_device *device, const dmace_queue_options *
     if (options->ring && (options->ring < 3 || options->ring > 16))
         return dmace_fail(-EINVAL, "Log2 of the entries of a ring must be 3 to 16, or 0 for none, not %u",
                           options->ring);
-    if (options->interrupt > 1 || options->skip_errors > 1)
-        return dmace_fail(-EINVAL, "Options interrupt and skip_errors must be 0 or 1, not %u and %u",
-                          options->interrupt, options->skip_errors);
+    if (options->interrupt > 1 || options->skip_errors > 1 || options->pair > 1)
+        return dmace_fail(-EINVAL, "Options interrupt, skip_errors and pair must be 0 or 1, not %u, %u and %u",
+                          options->interrupt, options->skip_errors, options->pair);
+    if (options->pair && !options->ring)
+        return dmace_fail(-EINVAL, "Option pair must be 0 for a queue without a ring, not 1");
     return 0;
 }
 
-/* With the device's lock held: how well a free number suits a queue, 0 if it does not. Rings need extended queues,
- * others leave them; queues with an interrupt should not share a vector. */
+/* With the device's lock held: the options of the other queue of an extended queue's pair, 2n and 2n + 1, or null if it
+ * is free. */
+static const dmace_queue_options *beside(const dmace_device *device, uint32_t number)
+{
+    const dmace_queue_handle *other = number < device->info.extended_queues ? device->numbers[number ^ 1] : NULL;
+    return other ? &other->options : NULL;
+}
+
+/* With the device's lock held: how well a free number suits a queue, 0 if it does not. Rings need extended queues, and
+ * one with `pair` a pair without another ring; all queues leave as many of these pairs as they can. Queues with an
+ * interrupt should not share a vector. */
 static int suits(const dmace_device *device, const dmace_queue_options *options, uint32_t number)
 {
     const bool extended = number < device->info.extended_queues;
-    if (device->numbers[number] || (options->ring && !extended))
+    const dmace_queue_options *other = beside(device, number);
+    const bool ring = other && other->ring, pair = other && other->pair;
+    if (device->numbers[number] || (options->ring && (!extended || pair || (options->pair && ring))))
         return 0;
-    int score = extended ? 1 : 2;
+    int score = !extended ? 3 : other && (options->pair || ring) ? 2 : 1;
     if (options->interrupt) {
         const uint32_t vector = dmace_queue_vector(device, number);
         if (vector >= device->info.vectors)
@@ -82,14 +95,26 @@ static int suits(const dmace_device *device, const dmace_queue_options *options,
     return score;
 }
 
+static int none_free(const dmace_device *device, const dmace_queue_options *options, bool extended_free)
+{
+    if (!options->ring)
+        return dmace_fail(-EBUSY, "All %u queues of the card are in use", device->info.queues);
+    return dmace_fail(-EBUSY, !extended_free ? "All %u extended queues of the card are in use" : options->pair ?
+                      "None of the card's %u extended queues is free beside a queue without a ring, as pair requires" :
+                      "Each of the card's %u extended queues is in use, or beside a ring with pair",
+                      device->info.extended_queues);
+}
+
 static int take_number(dmace_queue_handle *queue)
 {
     dmace_device *device = queue->device;
     int best = 0;
+    bool extended_free = false;
     pthread_mutex_lock(&device->lock);
     pthread_mutex_lock(&device->events);
     for (uint32_t number = 0; number < device->info.queues; ++number) {
         const int score = suits(device, &queue->options, number);
+        extended_free |= number < device->info.extended_queues && !device->numbers[number];
         if (score > best) {
             best = score;
             queue->number = number;
@@ -104,11 +129,7 @@ static int take_number(dmace_queue_handle *queue)
         device->queues = queue;
     }
     pthread_mutex_unlock(&device->lock);
-    if (best)
-        return 0;
-    return dmace_fail(-EBUSY, queue->options.ring ? "All %u extended queues of the card are in use" :
-                      "All %u queues of the card are in use", queue->options.ring ? device->info.extended_queues :
-                      device->info.queues);
+    return best ? 0 : none_free(device, &queue->options, extended_free);
 }
 
 static void unlink_queue(dmace_queue_handle *queue)
@@ -159,7 +180,8 @@ static int configure(dmace_queue_handle *queue)
         ((code = dmace_write_pair(device, DMACE_DMA_RING_BASE_LO_OFFSET,
                                   queue->ring.io_address + queue->ring_offset)) ||
          (code = dmace_write_pair(device, DMACE_DMA_RING_RECORDS_LO_OFFSET, 0)) ||
-         (code = dmace_write(device, DMACE_DMA_RING_CONFIG_OFFSET, MAKE(options->ring, DMACE_DMA_RING_CONFIG_SIZE)))))
+         (code = dmace_write(device, DMACE_DMA_RING_CONFIG_OFFSET, MAKE(options->ring, DMACE_DMA_RING_CONFIG_SIZE) |
+                                                                   MAKE(options->pair, DMACE_DMA_RING_CONFIG_PAIR)))))
         return code;
     if ((code = dmace_write_pair(device, DMACE_DMA_QUEUE_SC_LO_OFFSET, queue->words.io_address)) ||
         (code = dmace_write_pair(device, DMACE_DMA_QUEUE_RC_LO_OFFSET, queue->words.io_address + DMACE_RC_OFFSET)) ||
@@ -243,7 +265,8 @@ int dmace_queue_create(dmace_device *device, const dmace_queue_options *options,
     return 0;
 }
 
-/* With the device's lock held: afterwards nothing of the queue is in flight. */
+/* With the device's lock held: afterwards nothing of the queue is in flight, and its part of the card's descriptors is
+ * free for the other queue of its pair, which takes RESET and another mode. */
 static int reset(dmace_queue_handle *queue)
 {
     dmace_device *device = queue->device;
@@ -253,8 +276,13 @@ static int reset(dmace_queue_handle *queue)
         (code = dmace_await_zero(device, DMACE_DMA_QUEUE_STATE_OFFSET, DMACE_DMA_QUEUE_STATE_RESETTING_MASK,
                                  "Resetting a queue")))
         return code;
-    return dmace_await_zero(device, DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_BUSY_MASK,
-                            "Waiting for requests of a queue that was reset");
+    if ((code = dmace_await_zero(device, DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_BUSY_MASK,
+                                 "Waiting for requests of a queue that was reset")) || !queue->options.ring)
+        return code;
+    if ((code = dmace_write(device, DMACE_DMA_QUEUE_CONFIG_OFFSET,
+                            MAKE(DMACE_DMA_MODE_NATIVE, DMACE_DMA_QUEUE_CONFIG_MODE))))
+        return code;
+    return dmace_write_through(device, DMACE_DMA_QUEUE_COMMIT_OFFSET, queue->number);
 }
 
 int dmace_queue_destroy(dmace_queue_handle *queue)

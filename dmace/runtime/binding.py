@@ -31,7 +31,7 @@ class QueueOptions(ctypes.Structure):
     """``dmace_queue_options``."""
 
     _fields_ = [(name, _U32) for name in ("domain", "weight", "priority", "segments", "ring", "interrupt",
-                                          "skip_errors")]
+                                          "skip_errors", "pair")]
 
 
 class QueueStats(ctypes.Structure):

@@ -181,7 +181,7 @@ class Device:
     # Queues
 
     def queue(self, *, domain: int = 0, weight: int = 1, priority: int = 0, segments: int = 0, ring: int = 0,
-              interrupt: bool = False, skip_errors: bool = False) -> Queue:
+              interrupt: bool = False, skip_errors: bool = False, pair: bool = False) -> Queue:
         """A free queue, started.
 
         Parameters
@@ -197,12 +197,20 @@ class Device:
         skip_errors : bool
             Requests behind a failed one are executed, and those that may have failed, too, are reported as failed: only
             the first failure is exact. Otherwise the queue holds, and each failure is exact.
+        pair : bool
+            The ring prefetches twice as many descriptors, those of both queues of a pair, 2n and 2n + 1. As long as it
+            exists, the other queue has no ring; without ``pair`` both may have one.
+
+        Raises
+        ------
+        DmaceError
+            If an option is not legal, there is ``pair`` without ``ring``, or no queue is free that allows these options.
         """
         for name, value in (("domain", domain), ("weight", weight), ("priority", priority), ("segments", segments),
                             ("ring", ring)):
             if not 0 <= value < 1 << 32:
                 raise DmaceError(f"The option {name} of a queue must be a number from 0 on, not {value}.")
-        options = QueueOptions(domain, weight, priority, segments, ring, int(interrupt), int(skip_errors))
+        options = QueueOptions(domain, weight, priority, segments, ring, int(interrupt), int(skip_errors), int(pair))
         handle = ctypes.c_void_p()
         self.binding.queue_create(self.handle, ctypes.byref(options), ctypes.byref(handle))
         assert handle.value

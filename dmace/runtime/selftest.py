@@ -56,9 +56,9 @@ def _copies(device: Device, rng: random.Random) -> None:
 def _rows(device: Device, rng: random.Random) -> None:
     source, target = device.allocate(_LENGTH), device.allocate(_LENGTH)
     source.write(rng.randbytes(_LENGTH))
-    for ring in (0, 4) if device.info.extended_queues else (0,):
+    for ring, pair in ((0, False), (4, False), (4, True)) if device.info.extended_queues else ((0, False),):
         target.array()[:] = _GUARD
-        with device.queue(ring=ring) as queue:
+        with device.queue(ring=ring, pair=pair) as queue:
             queue.copy_2d(target, source, rows=20, length=77, to_stride=100, source_stride=300).wait(60)
         found = target.array()[:2000].reshape(20, 100)
         expected = source.array()[:6000].reshape(20, 300)[:, :77]

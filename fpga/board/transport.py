@@ -118,6 +118,8 @@ class BoardTransport:
             wait(self._driver.reset(queue))
             while wait(self._driver.state(queue)).resetting:
                 pass
+            # A descriptor ring keeps its part of the descriptor buffer until its queue has another mode.
+            wait(self._driver.configure_queue(queue))
         for region in range(1 << sizes["region_bits"]):
             wait(self._driver.define_region(region, base=0, length=0, valid=False))
         sizes = wait(self._driver.read("SIZES_2"))

@@ -221,6 +221,15 @@ def test_opened_again(there):
             == [resets[name].reset for name in ("IRQ_ENABLE", "WATCHDOG")]
 
 
+def test_opened_after_a_process_was_killed(there):
+    """No descriptor ring of another process keeps its prefetched descriptors from a new one."""
+    for number in range(2):
+        for name, value in (("RING_CONFIG", 3), ("QUEUE_CONFIG", 2 << 11), ("QUEUE_COMMIT", number)):
+            there.words[REGISTERS << 28 | engine_registers(PRESETS["tiny"])[name].offset] = value
+    with dmace.open(f"uart:{there.port}") as device, device.queue(ring=3, pair=True) as queue:
+        assert queue.number == 0
+
+
 def test_all_engines_have_the_same_reset_values():
     """The transport writes those of `wide`."""
     maps = [engine_registers(config) for config in PRESETS.values()]

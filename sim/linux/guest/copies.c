@@ -70,10 +70,10 @@ static void queues(void)
     printf("copies: %u queues at once, %u copies each\n", count, (unsigned)EACH);
 }
 
-static void rows(const char *how, uint32_t ring)
+static void rows(const char *how, uint32_t ring, uint32_t pair)
 {
     enum { ROWS = 20, LENGTH = 333, FROM_STRIDE = 401, TO_STRIDE = 777 };
-    const dmace_queue_options options = {.ring = ring};
+    const dmace_queue_options options = {.ring = ring, .pair = pair};
     dmace_queue_handle *queue;
     uint64_t request;
     MUST(dmace_queue_create(device, &options, &queue));
@@ -192,9 +192,11 @@ int main(int argc, char **argv)
     signals(queue);
     MUST(dmace_queue_destroy(queue));
     queues();
-    rows("a request each", 0);
-    if (info.extended_queues)
-        rows("one descriptor of a ring", 4);
+    rows("a request each", 0, 0);
+    if (info.extended_queues) {
+        rows("one descriptor of a ring", 4, 0);
+        rows("one descriptor of a ring with pair", 4, 1);
+    }
     interrupts();
     edges();
     if (!dmace_cycles(device, &cycles))

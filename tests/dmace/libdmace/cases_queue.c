@@ -42,7 +42,9 @@ static void arguments(void)
     REQUIRE_FAILS(CREATE(.weight = 16), -EINVAL, "not 16");
     REQUIRE_FAILS(CREATE(.priority = 4), -EINVAL, "not 4");
     REQUIRE_FAILS(CREATE(.ring = 2), -EINVAL, "not 2");
-    REQUIRE_FAILS(CREATE(.skip_errors = 2), -EINVAL, "0 or 1");
+    REQUIRE_FAILS(CREATE(.skip_errors = 2), -EINVAL, "0 or 1, not 0, 2 and 0");
+    REQUIRE_FAILS(CREATE(.ring = 3, .pair = 2), -EINVAL, "0 or 1, not 0, 0 and 2");
+    REQUIRE_FAILS(CREATE(.pair = 1), -EINVAL, "pair must be 0 for a queue without a ring, not 1");
     REQUIRE_FAILS(dmace_queue_create(NULL, NULL, &other), -EINVAL, "needs a device");
     REQUIRE_FAILS(dmace_queue_destroy(NULL), -EINVAL, "needs a queue");
     dmace_close(second);
@@ -78,12 +80,71 @@ static void all_queues(void)
     dmace_queue_handle *queues[FAKE_QUEUES], *queue;
     for (int i = 0; i < FAKE_QUEUES; ++i)
         OK(dmace_queue_create(device, NULL, &queues[i]));
-    REQUIRE(dmace_queue_number(queues[0]) >= FAKE_EXTENDED && dmace_queue_number(queues[7]) < FAKE_EXTENDED);
+    REQUIRE(dmace_queue_number(queues[3]) >= FAKE_EXTENDED && dmace_queue_number(queues[4]) < FAKE_EXTENDED);
     REQUIRE_FAILS(dmace_queue_create(device, NULL, &queue), -EBUSY, "All 8 queues");
     OK(dmace_queue_destroy(queues[0]));
-    REQUIRE_FAILS(dmace_queue_create(device, &(dmace_queue_options){.ring = 3}, &queue), -EBUSY, "All 2 extended queues");
+    REQUIRE_FAILS(dmace_queue_create(device, &(dmace_queue_options){.ring = 3}, &queue), -EBUSY, "All 4 extended queues");
     OK(dmace_queue_create(device, NULL, &queue));
     REQUIRE(fake_maps(context) == FAKE_QUEUES);
+    dmace_close(device);
+}
+
+static dmace_queue_handle *ring_of(dmace_device *device, uint32_t number, uint32_t pair)
+{
+    dmace_queue_handle *queue;
+    uint32_t config;
+    OK(dmace_queue_create(device, &(dmace_queue_options){.ring = 3, .pair = pair}, &queue));
+    OK(dmace_read_register(device, DMACE_DMA_RING_CONFIG_OFFSET, &config));
+    REQUIRE(config == (3 | pair << DMACE_DMA_RING_CONFIG_PAIR_SHIFT));
+    REQUIRE(dmace_queue_number(queue) == number);
+    return queue;
+}
+
+/* Which queues have rings with `pair`, and beside them. The fake card aborts when two rings overlap. */
+static void pairs(void)
+{
+    dmace_device *device = open_fake("", NULL);
+    dmace_queue_handle *queues[FAKE_QUEUES], *rings[FAKE_EXTENDED], *queue;
+    const dmace_queue_options one = {.ring = 3}, both = {.ring = 3, .pair = 1};
+    /* Nothing but a plain queue is beside a ring with `pair`. */
+    rings[0] = ring_of(device, 0, 1);
+    rings[2] = ring_of(device, 2, 0);
+    REQUIRE_FAILS(dmace_queue_create(device, &both, &queue), -EBUSY,
+                  "None of the card's 4 extended queues is free beside a queue without a ring, as pair requires");
+    rings[3] = ring_of(device, 3, 0);
+    REQUIRE_FAILS(dmace_queue_create(device, &one, &queue), -EBUSY,
+                  "Each of the card's 4 extended queues is in use, or beside a ring with pair");
+    for (int i = 0; i < 5; ++i)
+        OK(dmace_queue_create(device, NULL, &queues[i]));
+    REQUIRE(dmace_queue_number(queues[4]) == 1);
+    REQUIRE_FAILS(dmace_queue_create(device, &both, &queue), -EBUSY, "All 4 extended queues of the card are in use");
+    /* A destroyed ring leaves its part to the other queue. */
+    OK(dmace_queue_destroy(rings[0]));
+    OK(dmace_queue_destroy(queues[4]));
+    rings[0] = ring_of(device, 0, 0);
+    rings[1] = ring_of(device, 1, 0);
+    OK(dmace_queue_destroy(rings[0]));
+    OK(dmace_queue_destroy(rings[2]));
+    REQUIRE_FAILS(dmace_queue_create(device, &both, &queue), -EBUSY, "is free beside a queue without a ring");
+    OK(dmace_queue_destroy(rings[1]));
+    rings[0] = ring_of(device, 0, 1);
+    OK(dmace_queue_destroy(rings[0]));
+    OK(dmace_queue_destroy(rings[3]));
+    /* Pairs are kept whole: a second ring is beside the first one, and one with `pair` beside a plain queue. */
+    rings[0] = ring_of(device, 0, 0);
+    rings[1] = ring_of(device, 1, 0);
+    rings[2] = ring_of(device, 2, 1);
+    OK(dmace_queue_create(device, NULL, &queue));
+    REQUIRE(dmace_queue_number(queue) == 3);
+    for (int i = 0; i < 3; ++i)
+        OK(dmace_queue_destroy(rings[i]));
+    rings[2] = ring_of(device, 2, 1);
+    OK(dmace_queue_create(device, NULL, &queue));
+    /* A reset of the card frees everything. */
+    REQUIRE(dmace_queue_number(queue) == 0);
+    OK(dmace_reset(device));
+    ring_of(device, 0, 1);
+    ring_of(device, 2, 1);
     dmace_close(device);
 }
 
@@ -91,7 +152,7 @@ static void all_queues(void)
 static const struct { const char *card; dmace_queue_options options; } kinds[] = {
     {"", {.weight = 3, .priority = 2, .segments = 4}}, {"page", {.segments = 999}}, {"remote", {.domain = 0}},
     {"", {.ring = 3}}, {"page", {.ring = 5}}, {"remote", {.ring = 4}}, {"", {.interrupt = 1}}, {"wrap", {.skip_errors = 1}},
-    {"wrap", {.ring = 3}}, {"noendpoint slow", {.interrupt = 1}},
+    {"wrap", {.ring = 3}}, {"", {.ring = 3, .pair = 1}}, {"noendpoint slow", {.interrupt = 1}},
 };
 
 static void copies(void)
@@ -241,11 +302,11 @@ static void interrupts(void)
 
 static void create_failures(void)
 {
-    for (int kind = 0; kind < 2; ++kind) {
+    for (uint32_t kind = 0; kind < 3; ++kind) {
         void *context;
         dmace_device *device = open_fake("", &context);
         dmace_queue_handle *queue;
-        const dmace_queue_options options = {.interrupt = 1, .ring = kind ? 4 : 0};
+        const dmace_queue_options options = {.interrupt = 1, .ring = kind ? 4 : 0, .pair = kind == 2};
         int calls = 0, code;
         do {
             fake_fail_call(context, calls++);
@@ -265,6 +326,7 @@ static void create_failures(void)
 }
 
 const test_case queue_cases[] = {
-    {"queue_arguments", arguments}, {"all_queues", all_queues}, {"late_writes", late_writes}, {"copies", copies}, {"threads", threads},
+    {"queue_arguments", arguments}, {"all_queues", all_queues}, {"pairs", pairs},
+    {"late_writes", late_writes}, {"copies", copies}, {"threads", threads},
     {"traffic", traffic}, {"interrupts", interrupts}, {"create_failures", create_failures}, {NULL, NULL},
 };

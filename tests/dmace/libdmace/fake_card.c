@@ -28,7 +28,7 @@ enum { SPANS = 64, LATE_WRITES = 64 };
 struct span { uint64_t io, length; uint32_t rights; char *data; bool own; };
 struct region { uint64_t base, length; uint32_t access, attributes; };
 struct queue {
-    bool enabled, held, refusing;
+    bool enabled, held, refusing, ring, pair;    /* ring: it has a part of the descriptor buffer */
     uint64_t sc, rc, ring_base;
     uint32_t config, ring_size, count, failed, status, tail, next, row;
     uint64_t bytes;

@@ -9,7 +9,7 @@
 
 #include "dmace_transport.h"
 
-/* Sizes: 8 queues of 8 words, 2 of them extended, 16 regions, 4 vectors, max. burst 256 bytes.
+/* Sizes: 8 queues of 8 words, 4 of them extended, 16 regions, 4 vectors, max. burst 256 bytes.
  *
  * The argument of dmace_transport_open() is any of these words:
  *     remote    memory of the card's side instead of mapped memory
@@ -21,7 +21,7 @@
  *     slow      a request takes some 100 us
  *     late      doorbells overtake writes of registers, which happen at the next read
  */
-enum { FAKE_QUEUES = 8, FAKE_DEPTH = 8, FAKE_EXTENDED = 2, FAKE_REGIONS = 16, FAKE_VECTORS = 4 };
+enum { FAKE_QUEUES = 8, FAKE_DEPTH = 8, FAKE_EXTENDED = 4, FAKE_REGIONS = 16, FAKE_VECTORS = 4 };
 
 void fake_refuse(void *context, uint64_t io_address, uint64_t length);   /* accesses are refused, until the next call */
 void fake_stop(void *context, int stop);          /* executes nothing meanwhile */

@@ -14,10 +14,16 @@ static int enter(struct card *card)
     return -EIO;
 }
 
+static bool is_ring(uint32_t config)
+{
+    return PART(config, QUEUE_CONFIG_MODE) == DMACE_DMA_MODE_RING;
+}
+
 static void reset_queue(struct card *card, struct queue *queue)
 {
     *queue = (struct queue){.count = card->first_count, .config = queue->config, .sc = queue->sc, .rc = queue->rc,
-                            .ring_base = queue->ring_base, .ring_size = queue->ring_size, .slot = queue->slot};
+                            .ring_base = queue->ring_base, .ring_size = queue->ring_size, .slot = queue->slot,
+                            .ring = is_ring(queue->config), .pair = queue->pair};
 }
 
 static void command(struct card *card, uint32_t value)
@@ -49,9 +55,18 @@ static void commit_queue(struct card *card, uint32_t number)
     queue->config = R(QUEUE_CONFIG);
     queue->ring_base = PAIR(RING_BASE);
     queue->ring_size = R(RING_CONFIG) & 31;
-    if (queue->config & 2u << DMACE_DMA_QUEUE_CONFIG_MODE_SHIFT && (number >= FAKE_EXTENDED ||
-                                                                   queue->ring_base % (64u << queue->ring_size)))
+    if (!is_ring(queue->config)) {
+        queue->ring &= queue->enabled;
+        return;
+    }
+    /* No two rings have a part of the descriptor buffer in common, and until RESET a ring has the same one. */
+    const bool pair = R(RING_CONFIG) & DMACE_DMA_RING_CONFIG_PAIR_MASK;
+    if (number >= FAKE_EXTENDED || queue->ring_base % (64u << queue->ring_size) ||
+        (card->queues[number ^ 1].ring && (pair || card->queues[number ^ 1].pair)) ||
+        (queue->enabled && queue->ring && pair != queue->pair))
         abort();
+    queue->ring = true;
+    queue->pair = pair;
 }
 
 static void apply_write(struct card *card, uint32_t offset, uint32_t value)
@@ -93,7 +108,7 @@ static uint32_t value_of(struct card *card, uint32_t offset)
     case DMACE_DMA_VERSION_OFFSET:
         return card->version;
     case DMACE_DMA_SIZES_OFFSET:
-        return 3 | 4 << 4 | 3 << 8 | 3 << 12 | 4 << 16 | 3 << 20 | 8 << 24 | 1 << 28;
+        return 3 | 4 << 4 | 3 << 8 | 3 << 12 | 4 << 16 | 3 << 20 | 8 << 24 | 2 << 28;
     case DMACE_DMA_SIZES_2_OFFSET:
         return 5 | 4 << 8 | 3 << 12 | 2 << 16;
     case DMACE_BAR0_ENDPOINT + DMACE_ENDPOINT_ID_OFFSET:

@@ -160,6 +160,7 @@ def test_spans(device):
     lambda device: device.allocate(8, domain=256), lambda device: device.queue(domain=256),
     lambda device: device.queue(weight=16), lambda device: device.queue(priority=4),
     lambda device: device.queue(ring=2), lambda device: device.queue(ring=17), lambda device: device.queue(segments=-1),
+    lambda device: device.queue(pair=True), lambda device: device.queue(ring=3, pair=2),
     lambda device: device.register_bar("nonsense", 0, 4096),
     lambda device: device.register_bar("0000:ff:00.0", 0, 4096),
     lambda device: device.register_dmabuf(-1, 4096), lambda device: device.register_dmabuf(0, 4096),

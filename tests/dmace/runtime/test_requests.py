@@ -100,9 +100,9 @@ def test_threads(device, memory):
         assert memory.read()[:32768][at] == memory.read()[32768:][at]
 
 
-@pytest.mark.parametrize("ring", [0, 4])
-def test_rows(device, memory, ring):
-    with device.queue(ring=ring) as queue:
+@pytest.mark.parametrize(("ring", "pair"), [(0, False), (4, False), (4, True)])
+def test_rows(device, memory, ring, pair):
+    with device.queue(ring=ring, pair=pair) as queue:
         queue.copy_2d(memory[32768:], memory[:32768], rows=10, length=33, to_stride=40, source_stride=100).wait(10)
         source, target = (np.frombuffer(half, np.uint8) for half in (memory.read()[:32768], memory.read()[32768:]))
         assert (target[:400].reshape(10, 40)[:, :33] == source[:1000].reshape(10, 100)[:, :33]).all()
@@ -140,3 +140,43 @@ def test_trace(device, memory, tmp_path):
     trace.write(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [event["ph"] for event in events] == ["M", "b", "e", "b"]
+
+
+def test_pairs(device):
+    """Rings that would share prefetched descriptors are refused, until one of them is closed."""
+    busy = r"^Each of the card's 4 extended queues is in use, or beside a ring with pair\.$"
+    with device.queue(ring=3, pair=True) as first, device.queue(ring=3, pair=True) as second:
+        assert (first.number, second.number) == (0, 2)
+        with pytest.raises(dmace.DmaceError, match=busy):
+            device.queue(ring=3)
+        with device.queue(ring=0):
+            pass
+    with device.queue(ring=3) as first, device.queue(ring=3) as second:
+        assert (first.number, second.number) == (0, 1)
+    with pytest.raises(dmace.DmaceError, match=r"^Option pair must be 0 for a queue without a ring, not 1\.$"):
+        device.queue(pair=True)
+
+
+@pytest.mark.rtl
+@pytest.mark.long
+def test_pair_prefetches_twice_as_many(seed):
+    """RTL: with a long latency, the prefetched descriptors set the rate of a ring."""
+    data = np.random.default_rng(seed).bytes(6400)
+    cycles: dict[bool, list[int]] = {False: [], True: []}
+    with dmace.open("sim:tiny,latency=1000") as device:
+        source, target = device.allocate(len(data)), device.allocate(len(data))
+        source.write(data)
+        for pair in (False, True, False, True):
+            target.write(bytes(len(data)))
+            with device.queue(ring=8, pair=pair) as queue:
+                start = device.cycles()
+                for at in range(0, len(data), 32):
+                    last = queue.copy(target[at:at + 32], source[at:at + 32])
+                last.wait(60)
+                cycles[pair].append(device.cycles() - start)
+                if not pair:
+                    device.queue(ring=8).close()
+            assert target.read() == data
+    # 200 descriptors, 8 or 16 of them in a round trip of 1,000 cycles and more.
+    assert all(25_000 < found < 35_000 for found in cycles[False]), cycles
+    assert all(12_500 < found < 17_500 for found in cycles[True]), cycles
