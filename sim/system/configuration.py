@@ -119,6 +119,9 @@ class MachineConfig:
         Latencies of the accelerator; None loads the file that is part of the simulator.
     fold : bool
         One rank represents all, which must all do the same. Operations of some ranks only need ``fold=False``.
+    distinct : tuple of int
+        With ``fold``, dimensions along which ranks differ, such as the stages of a pipeline: one rank represents those
+        of the same coordinates there. Operations of some ranks need all of those that a rank represents.
     """
 
     shape: tuple[int, ...]
@@ -146,6 +149,7 @@ class MachineConfig:
     clock_hz: float = 1.245e9
     calibration: Calibration | None = None
     fold: bool = True
+    distinct: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -165,6 +169,9 @@ class MachineConfig:
         if len(links) < len(self.shape):
             raise UserError(f"There must be links for each of {len(self.shape)} dimensions, not for {len(links)}.")
         put("links", links[:len(self.shape)])
+        put("distinct", tuple(sorted(set(self.distinct))))
+        if not set(self.distinct) <= set(range(len(self.shape))):
+            raise UserError(f"distinct must be dimensions of {len(self.shape)}, counted from 0, not {self.distinct!r}.")
         for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS), ("sizes", SIZES),
                               ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
@@ -187,7 +194,7 @@ class MachineConfig:
         for name, cycles in (self.calibration.cycles if self.calibration else {}).items():
             if not 0 <= cycles <= MOST_CYCLES:
                 raise UserError(f"calibration.{name} must be from 0 to {MOST_CYCLES:,}, not {cycles!r}.")
-        if kind.per_dimension is not None and not self.fold:
+        if kind.per_dimension is not None and (not self.fold or self.distinct):
             raise UserError("per_dimension of an endpoint needs a machine with fold=True: ranks could wait for each "
                             "other.")
         if self.receive_buffer_bytes is not None:

@@ -9,7 +9,7 @@ from .configuration import MachineConfig
 from .graph import Graph
 from .operation import parts_of
 from .routes import program, route
-from .training import count_bytes, dimensions_of
+from .training import count_bytes, dimensions_for
 from .workloads import Exchange
 
 __all__ = ["MOST_TRANSFERS", "TRANSFERS_PER_SECOND", "check", "seconds", "spoken", "transfers"]
@@ -30,11 +30,12 @@ def transfers(graph: Graph, config: MachineConfig) -> int:
         if node.exchange not in known:
             known[node.exchange] = _of(node.exchange, graph, config)
         total += known[node.exchange]
-    return total * (1 if config.fold else config.ranks)
+    total += sum(-(-node.transfer.bytes // config.message_bytes) for node in graph.nodes if node.transfer)
+    return total * (1 if graph.ranks or config.fold else config.ranks)
 
 
 def _of(exchange: Exchange, graph: Graph, config: MachineConfig) -> int:
-    dimensions = dimensions_of(exchange.group, config.shape, graph.model_parallel)
+    dimensions = dimensions_for(exchange, graph, config)
     shape = tuple(config.shape[dimension] for dimension in dimensions)
     if not shape:
         return 0

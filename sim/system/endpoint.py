@@ -48,8 +48,8 @@ class OfEndpoints(Protocol):
     calibration: Calibration
     memory_latency: int
     """Picoseconds."""
-    agreed: list[tuple[Operation, int]]
-    """Chunks in the order in which all ranks begin them: operations, and numbers of chunks."""
+    agreed: list[list[tuple[Operation, int]]]
+    """By communicator, chunks in the order in which all of its ranks begin them: operations, and numbers of chunks."""
 
     def communicating(self, rank: int, whether: bool) -> None:
         ...
@@ -87,7 +87,7 @@ class Endpoint:
                              min((way for way in self.ways() if way), default=None), self.config.memory_pool)
         self.chunks: dict[tuple[int, int], Chunk] = {}          # by operation and index
         self._tasks: list[Operation] = []      # operations with chunks that have not begun
-        self._agreed = 0                       # how far this rank is in the machine's list
+        self._agreed: dict[int, int] = {}      # by communicator, how far this rank is in the machine's list
         self._early: dict[tuple[int, int, int], tuple[int, int]] = {}    # ``(came, stored)`` before the phase
         self.begun = self._run = 0             # chunks that have got a slot, and an FSM
         self._fsms: set[int] = set()
@@ -154,12 +154,19 @@ class Endpoint:
 
     # -- Collectives
 
-    def begin(self, operation: Operation) -> None:
-        """The rank's command is here."""
+    def communicates(self, change: int) -> None:
+        """1 or -1: a collective or a send begins or ends here."""
         if not self._in_progress:
             self._since = self.kernel.now
             self.machine.communicating(self.rank, True)
-        self._in_progress += 1
+        self._in_progress += change
+        if not self._in_progress:
+            self.active += self.kernel.now - self._since
+            self.machine.communicating(self.rank, False)
+
+    def begin(self, operation: Operation) -> None:
+        """The rank's command is here."""
+        self.communicates(1)
         start = self.wait["start_cycles"] + (self.wait["divide_cycles"] if operation.divides else 0)
         self.kernel.at(self.kernel.now + start, self._begin, operation)
 
@@ -175,33 +182,24 @@ class Endpoint:
         self.kernel.at(end, self._finished, operation)
 
     def _finished(self, operation: Operation) -> None:
-        self._in_progress -= 1
-        if not self._in_progress:
-            self.active += self.kernel.now - self._since
-            self.machine.communicating(self.rank, False)
+        self.communicates(-1)
         operation.finished(self.rank)
 
     # -- Chunks begin
 
     def start_chunks(self) -> None:
-        """Start as many chunks as there are free slots for, in the order on which all ranks agree."""
-        agreed = self.machine.agreed
-        while True:
-            while self._agreed < len(agreed) and self.rank not in agreed[self._agreed][0].members:
-                self._agreed += 1
-            if not self.has_free_slot():
+        """Start as many chunks as there are free slots for, in the order on which the ranks of each
+        communicator agree."""
+        while self._tasks and self.has_free_slot():
+            ready = [operation for operation in self._tasks if self._next(operation)]
+            if not ready:
                 return
-            if self._agreed < len(agreed):
-                operation, index = agreed[self._agreed]
-                if operation not in self._tasks:
-                    return
-            elif self._tasks:
-                operation = self.machine.next_operation(self._tasks)
-                index = operation.begun[self.rank]
-                agreed.append((operation, index))
-            else:
-                return
-            self._agreed += 1
+            operation = self.machine.next_operation(ready)
+            agreed, at = self.machine.agreed[operation.communicator], self._agreed.get(operation.communicator, 0)
+            if at == len(agreed):
+                agreed.append((operation, operation.begun[self.rank]))
+            index = agreed[at][1]
+            self._agreed[operation.communicator] = at + 1
             operation.begun[self.rank] = index + 1
             if index + 1 == operation.chunks:
                 self._tasks.remove(operation)
@@ -210,6 +208,11 @@ class Endpoint:
             self.begun += 1
             self.chunks[operation.number, index] = chunk
             self.fill(chunk)
+
+    def _next(self, operation: Operation) -> bool:
+        """No other operation of its communicator must begin a chunk first."""
+        agreed, at = self.machine.agreed[operation.communicator], self._agreed.get(operation.communicator, 0)
+        return at == len(agreed) or agreed[at][0] is operation
 
     def is_filled(self, chunk: Chunk) -> None:
         self._filled[chunk.number] = chunk

@@ -16,7 +16,7 @@ from .calibration import Calibration
 from .configuration import MachineConfig
 from .endpoint_kinds import rules
 from .graph import Graph, unroll
-from .training import Run, dimensions_of, train
+from .training import Run, dimensions_for, train
 from .workloads import Processor, load
 
 __all__ = ["Experiment", "parse_nodes", "row"]
@@ -92,8 +92,8 @@ class Experiment:
         """Number of transfers that this simulates. Raise :class:`UserError` if it cannot be run, or not soon."""
         graph, config = self.graph(), self.config()
         self.processor()
-        for group in {node.exchange.group for node in graph.nodes if node.exchange}:
-            dimensions_of(group, config.shape, graph.model_parallel)
+        for exchange in {node.exchange for node in graph.nodes if node.exchange}:
+            dimensions_for(exchange, graph, config)
         rooted = next((node for node in graph.nodes if node.exchange and node.exchange.collective.info.rooted), None)
         if rooted is not None and rooted.exchange is not None and config.fold:
             raise UserError(f"a {rooted.exchange.collective.name.lower()}, as in {rooted.part} of {rooted.layer}, has "

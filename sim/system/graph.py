@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training run as a graph: what is computed and exchanged, and what has to have ended before.
 
-Each rank runs the same graph. Its processor computes one node at a time, in the order of their numbers; collectives
-begin when what they need has ended, and run beside the processor.
+Each rank runs the same nodes, or those that name it. Its processor computes one node at a time, in the order of their
+numbers; collectives and sends begin when what they need has ended, and run beside the processor.
+
+If nodes name ranks, collectives of a group belong together in the order of their numbers on each rank: the first nodes
+of all ranks are one collective, which each rank joins when its node begins. A receive is a delay of no time after the
+send of another rank.
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .workloads import Exchange, Layer, Work, Workload
 
-__all__ = ["URGENT", "Graph", "Kind", "Node", "unroll"]
+__all__ = ["URGENT", "Graph", "Kind", "Node", "Transfer", "unroll"]
 
 URGENT = 1
 """Priority of exchanges that the next compute waits for; those of weight gradients have 0."""
@@ -24,6 +28,16 @@ class Kind(enum.Enum):
     DELAY = "delay"
     """Takes time only."""
     COLLECTIVE = "collective"
+    SEND = "send"
+    """Bytes to another rank; ends when they are in its memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Bytes, 1 or more, that a rank sends to the rank ``target``."""
+
+    target: int
+    bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +63,10 @@ class Node:
         Of a collective.
     priority : int
         Of a collective.
+    rank : int or None
+        The rank that does it; None: all ranks do.
+    transfer : Transfer or None
+        Of a send.
     """
 
     number: int
@@ -61,6 +79,8 @@ class Node:
     work: Work = field(default_factory=Work)
     exchange: Exchange | None = None
     priority: int = 0
+    rank: int | None = None
+    transfer: Transfer | None = None
 
     @property
     def needs(self) -> tuple[int, ...]:
@@ -70,18 +90,40 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """Nodes, each of which needs only earlier ones; ``steps`` iterations of ``name``."""
+    """Nodes, each of which needs only earlier ones; ``steps`` iterations of ``name``.
+
+    Parameters
+    ----------
+    model_parallel : int
+        Ranks that share a model, those of the first dimensions; 0: all.
+    groups : dict
+        Name of a group of exchanges -> dimensions of the machine along which it communicates.
+    distinct : tuple of int or None
+        If nodes name ranks: dimensions along which ranks differ. The nodes of a rank are also those of all ranks of
+        the same coordinates there, and name the rank whose other coordinates are 0. None: each rank has its own.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     steps: int = 1
     model_parallel: int = 1
     source: str = ""
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    distinct: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes):
             if node.number != number or any(not 0 <= need < number for need in node.needs):
                 raise ValueError(f"Node {node.number} at place {number} needs {node.needs}, which must be earlier ones")
+            if (node.rank is None) != (self.nodes[0].rank is None):
+                raise ValueError(f"Node {number} must name a rank, as all or none do")
+            if (node.kind == Kind.SEND) != (node.transfer is not None and node.rank is not None):
+                raise ValueError(f"Node {number} must be a send of a rank with a transfer, or neither")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks that nodes name; none if all ranks do the same."""
+        return tuple(sorted({node.rank for node in self.nodes if node.rank is not None}))
 
 
 def unroll(workload: Workload, steps: int = 2) -> Graph:

@@ -11,9 +11,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import product
-
-import numpy as np
 
 from hw.ace.collectives import Collective
 from hw.ace.programs.program import Program
@@ -29,7 +26,9 @@ from .endpoint import Endpoint
 from .handle import Handle
 from .kernel import SECOND, Kernel, picoseconds
 from .operation import Operation
+from .pending import Pending
 from .puts import Puts
+from .ranks import Ranks
 from .routes import Route, program, route
 from .slice_costs import SliceCosts
 from .statistics import Statistics, summary
@@ -65,15 +64,17 @@ class Machine:
         self.kernel = Kernel()
         self.calibration = config.calibration or Calibration.load()
         self.memory_latency = picoseconds(config.npu.memory_latency_s)
-        self.agreed: list[tuple[Operation, int]] = []
+        self.ranks = Ranks(config)
+        self.agreed: list[list[tuple[Operation, int]]] = []
+        self._communicators: dict[Collection[int], int] = {}
         self._routes: dict[tuple[int, int], Route] = {}
         self._programs: dict[tuple[Collective, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool], Program] = {}
         self._issued = 0
         self._open: set[Operation] = set()
         engine = ENGINES[config.kind.engine]
-        self.endpoints = [engine(self, rank) for rank in range(1 if config.fold else config.ranks)]
+        self.endpoints = [engine(self, rank) for rank in self.ranks.representatives]
         for endpoint in self.endpoints:
-            endpoint.neighbours = [self.endpoints[self.neighbour(endpoint.rank, port)]
+            endpoint.neighbours = [self.endpoint(self.neighbour(endpoint.rank, port))
                                    for port in range(2 * len(config.shape))]
         for endpoint in self.endpoints:
             for number, port in enumerate(endpoint.ports):
@@ -83,20 +84,19 @@ class Machine:
             Alternation(self.kernel, _ALTERNATION | rank) for rank in range(len(self.computes))]
         self._puts = Puts(self)
 
-    # -- Coordinates
+    # -- Ranks
+
+    def endpoint(self, rank: int) -> Endpoint:
+        """The endpoint that represents a rank."""
+        return self.endpoints[self.ranks.place(rank)]
 
     def coordinates(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         """Coordinates of a rank in these dimensions."""
-        coordinates = np.unravel_index(rank, self.config.shape)
-        return tuple(int(coordinates[dimension]) for dimension in dimensions)
+        return self.ranks.coordinates(rank, dimensions)
 
     def neighbour(self, rank: int, port: int) -> int:
-        """Rank at the other end of a port's link: port ``2 d`` is on the side of rising coordinates of dimension d."""
-        if self.config.fold:
-            return 0
-        coordinates = [int(at) for at in np.unravel_index(rank, self.config.shape)]
-        coordinates[port // 2] = (coordinates[port // 2] + (-1 if port % 2 else 1)) % self.config.shape[port // 2]
-        return int(np.ravel_multi_index(coordinates, self.config.shape))
+        """Representative of the rank at the other end of a port's link: see :meth:`.Ranks.neighbour`."""
+        return self.ranks.neighbour(rank, port)
 
     # -- Time
 
@@ -155,8 +155,29 @@ class Machine:
         -------
         Handle
         """
+        pending = self.prepare(collective, size, dimensions=dimensions, priority=priority, ranks=ranks, root=root,
+                               delays=delays, tag=tag, done=done)
+        for rank in pending.members:
+            delay = picoseconds((delays or {}).get(rank, 0))
+            self.kernel.at(self.kernel.now + delay, pending.join, rank)
+        return pending.handle
+
+    def prepare(self, collective: Collective | str, size: int, *, dimensions: Iterable[int] | None = None,
+                priority: int = 0, ranks: Iterable[int] | None = None, root: Sequence[int] | None = None,
+                delays: Mapping[int, float] | None = None, tag: str = "", done: Done | None = None,
+                each: Callable[[int], object] | None = None) -> Pending:
+        """As :meth:`issue`, for ranks that join when they are ready: all members must call :meth:`.Pending.join`.
+
+        Parameters
+        ----------
+        each : callable, optional
+            Called with each rank where it has ended, at that time.
+        """
         collective, dimensions = self._check(collective, size, dimensions, ranks, root, delays)
-        members = self._members(dimensions, ranks)
+        members = self.ranks.members(dimensions, ranks)
+        if members not in self._communicators:
+            self._communicators[members] = len(self.agreed)
+            self.agreed.append([])
         number = self._issued
         self._issued += 1
         key = {"fifo": (number,), "lifo": (-number,), "priority": (-priority, number),
@@ -167,14 +188,18 @@ class Machine:
             if last:
                 self._open.discard(operation)
             self.over(handle, "collective", rank, tag or collective.name, done, last)
+            if each is not None:
+                each(rank)
 
         at = tuple(root or (0,) * len(dimensions)) if collective.info.rooted else None
-        operation = Operation(self, number, key, collective, size, dimensions, members, at, ended)
+        operation = Operation(self, number, key, collective, size, dimensions, members, at, ended,
+                              self._communicators[members])
         self._open.add(operation)
-        for rank in members:
-            delay = picoseconds((delays or {}).get(rank, 0))
-            self.kernel.at(self.kernel.now + delay, self._begin, rank, operation, handle)
-        return handle
+
+        def begin(rank: int) -> None:
+            self._begin(rank, operation, handle)
+
+        return Pending(handle, members, self.ranks.representative, begin)
 
     def compute(self, seconds_alone: float, *, memory_bytes: float = 0, rank: int | None = None, tag: str = "",
                 done: Done | None = None) -> Handle:
@@ -205,9 +230,35 @@ class Machine:
         counted : callable, optional
             Called when the target's memory has responded to the last byte, before the target is notified.
 
-        On a folded machine every rank does the same, to the rank that is as far away.
+        On a folded machine all ranks that ``source`` represents do the same, to the rank that is as far away.
         """
         return self._puts.put(source, target, size, engine, tag, done, counted)
+
+    def send(self, source: int, target: int, size: int, *, tag: str = "", done: Done | None = None) -> Handle:
+        """Send bytes as a step of a program does: a :meth:`put` at no cost but the memory's and the links', which waits
+        for the processor of ``source`` if its endpoint does not overlap, and is communication of ``source``.
+
+        The receiver's buffer is there before, so the receiver takes no part. ``handle.begin`` is the time at which the
+        first byte may leave.
+        """
+        self._puts.check(source, target, size)
+        rank = self.ranks.representative(source)
+        costs = SliceCosts(from_memory=self.config.kind.engine != "ideal")
+        handle = self.handle(tag)
+
+        def ended(time: float) -> None:
+            self.endpoint(rank).communicates(-1)
+            handle.end = time
+            if done is not None:
+                done(time)
+
+        def begin() -> None:
+            handle.begins(self.now)
+            self.endpoint(rank).communicates(1)
+            self._puts.put(source, target, size, costs, tag, ended)
+
+        self.kernel.at(self.kernel.now, self._admit, rank, begin)
+        return handle
 
     def statistics(self) -> Statistics:
         """Traffic and utilisation: see :func:`.statistics.summary`."""
@@ -230,9 +281,10 @@ class Machine:
 
     def communicating(self, rank: int, whether: bool) -> None:
         """Note whether a collective is in progress on a rank."""
-        self.computes[rank].communicating(whether)
+        place = self.ranks.place(rank)
+        self.computes[place].communicating(whether)
         if self._alternations:
-            self._alternations[rank].communicating(whether)
+            self._alternations[place].communicating(whether)
 
     def next_operation(self, operations: list[Operation]) -> Operation:
         """The operation whose chunk begins next."""
@@ -273,35 +325,18 @@ class Machine:
         if root is not None and (len(root) != len(dimensions) or not all(
                 0 <= at < self.config.shape[dimension] for at, dimension in zip(root, dimensions, strict=False))):
             raise UserError(f"The root must have a coordinate in each of the dimensions {dimensions!r}, not {root!r}.")
-        if self.config.fold and (collective.info.rooted or ranks is not None or delays):
+        some = delays or (ranks is not None and not self.config.distinct)
+        if self.config.fold and (collective.info.rooted or some):
             raise UserError(f"{collective.name} on some ranks, with delays or with a root needs a machine with "
                             "fold=False.")
         return collective, dimensions
 
-    def _members(self, dimensions: tuple[int, ...], ranks: Iterable[int] | None) -> Collection[int]:
-        if self.config.fold:
-            return (0,)
-        if ranks is None:
-            return range(self.config.ranks)
-        members = sorted(set(ranks))
-        chosen = set(members)
-        for rank in members:
-            coordinates = [int(at) for at in np.unravel_index(rank, self.config.shape)]
-            for inside in product(*(range(self.config.shape[dimension]) for dimension in dimensions)):
-                for dimension, at in zip(dimensions, inside, strict=True):
-                    coordinates[dimension] = at
-                if (other := int(np.ravel_multi_index(coordinates, self.config.shape))) not in chosen:
-                    raise UserError(f"Rank {rank} cannot take part without rank {other}, which is of its group.")
-        return members
-
     def _which(self, rank: int | None) -> Iterable[int]:
         if rank is None:
-            return range(len(self.endpoints))
-        if self.config.fold:
+            return self.ranks.representatives
+        if self.config.fold and not self.config.distinct:
             raise UserError("A computation on one rank needs a machine with fold=False.")
-        if not 0 <= rank < self.config.ranks:
-            raise UserError(f"There are ranks 0 to {self.config.ranks - 1}, not {rank!r}.")
-        return [rank]
+        return [self.ranks.representative(rank)]
 
     def _compute_on(self, ranks: Iterable[int], seconds: float, memory_bytes: float, tag: str,
                     done: Done | None) -> Handle:
@@ -310,16 +345,16 @@ class Machine:
         def ended(rank: int) -> None:
             left.discard(rank)
             if self._alternations:
-                self._alternations[rank].computed()
+                self._alternations[self.ranks.place(rank)].computed()
             self.over(handle, "compute", rank, tag, done, not left)
 
         def begin(rank: int) -> None:
             handle.begins(self.now)
-            self.computes[rank].run(seconds, memory_bytes, ended)
+            self.computes[self.ranks.place(rank)].run(seconds, memory_bytes, ended)
 
         for rank in list(left):
             if self._alternations:
-                self._alternations[rank].compute(partial(begin, rank))
+                self._alternations[self.ranks.place(rank)].compute(partial(begin, rank))
             else:
                 begin(rank)
         return handle
@@ -328,9 +363,12 @@ class Machine:
         """A rank's command is here: communicate, or wait for the processor if both cannot be at once."""
         def begin() -> None:
             handle.begins(self.now)
-            self.endpoints[rank].begin(operation)
+            self.endpoint(rank).begin(operation)
 
+        self._admit(rank, begin)
+
+    def _admit(self, rank: int, begin: Callable[[], object]) -> None:
         if self._alternations:
-            self._alternations[rank].communicate(begin)
+            self._alternations[self.ranks.place(rank)].communicate(begin)
         else:
             begin()

@@ -41,7 +41,9 @@ class Operation:
     key : tuple
         Age at ports: what goes first has the smaller one.
     members : collection of int
-        Ranks that take part.
+        Ranks that take part, as they are represented.
+    communicator : int
+        Number of that set of ranks.
     chunks : int
         Of each rank.
     begun, ended : dict
@@ -52,8 +54,8 @@ class Operation:
 
     def __init__(self, machine: _Machine, number: int, key: tuple[float, ...], collective: Collective, size: int,
                  dimensions: tuple[int, ...], members: Collection[int], root: tuple[int, ...] | None,
-                 ended: Callable[[int, bool], object]) -> None:
-        self.machine, self.number, self.key = machine, number, key
+                 ended: Callable[[int, bool], object], communicator: int = 0) -> None:
+        self.machine, self.number, self.key, self.communicator = machine, number, key, communicator
         self.collective, self.size, self.dimensions, self.members = collective, size, dimensions, members
         self.shape = tuple(machine.config.shape[dimension] for dimension in dimensions)
         self.root = root

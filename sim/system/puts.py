@@ -31,7 +31,6 @@ class _Machine(Protocol):
 
     config: MachineConfig
     kernel: Kernel
-    endpoints: list[Endpoint]
     memory_latency: int
     """Picoseconds."""
 
@@ -39,6 +38,9 @@ class _Machine(Protocol):
         ...
 
     def neighbour(self, rank: int, port: int) -> int:
+        ...
+
+    def endpoint(self, rank: int) -> Endpoint:
         ...
 
     def handle(self, tag: str) -> Handle:
@@ -133,15 +135,10 @@ class Puts:
         """
         machine, config = self._machine, self._machine.config
         costs = costs_of(engine)
-        for rank in (source, target):
-            if not 0 <= rank < config.ranks:
-                raise UserError(f"There are ranks 0 to {config.ranks - 1}, not {rank!r}.")
-        if size != int(size) or size < 1:
-            raise UserError(f"A put must have 1 byte or more, not {size!r}.")
+        self.check(source, target, size)
         number = self._numbers[source] = self._numbers.get(source, 0) + 1
         path = self._path(source, target)
-        begin = machine.endpoints[0 if config.fold else source]
-        end = machine.endpoints[0 if config.fold else target]
+        begin, end = machine.endpoint(source), machine.endpoint(target)
         handle = machine.handle(tag)
         kernel = machine.kernel
         latency = machine.memory_latency if costs.from_memory else 0
@@ -214,6 +211,14 @@ class Puts:
         start()
         return handle
 
+    def check(self, source: int, target: int, size: int) -> None:
+        """Raise :class:`UserError` for a put that cannot be."""
+        for rank in (source, target):
+            if not 0 <= rank < self._machine.config.ranks:
+                raise UserError(f"There are ranks 0 to {self._machine.config.ranks - 1}, not {rank!r}.")
+        if size != int(size) or size < 1:
+            raise UserError(f"A put must have 1 byte or more, not {size!r}.")
+
     def _write(self, rank: int) -> None:
         # A decision of the same time may have asked again after this one was due.
         for _, write in sorted(self._arrived.pop(rank, []), key=itemgetter(0)):
@@ -256,11 +261,11 @@ class Puts:
         path: list[tuple[Endpoint, int]] = []
         machine, shape = self._machine, self._machine.config.shape
         coordinates, goal = (machine.coordinates(rank, range(len(shape))) for rank in (source, target))
-        at = 0 if machine.config.fold else source
+        at = source
         for dimension, size in enumerate(shape):
             up = (goal[dimension] - coordinates[dimension]) % size
             port, hops = (2 * dimension, up) if up <= size - up else (2 * dimension + 1, size - up)
             for _ in range(hops):
-                path.append((machine.endpoints[at], port))
+                path.append((machine.endpoint(at), port))
                 at = machine.neighbour(at, port)
         return path

@@ -8,20 +8,24 @@
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
 from hw.errors import UserError
 
+from .configuration import MachineConfig
 from .graph import Graph, Kind, Node
 from .handle import Handle
 from .machine import Machine
+from .pending import Pending
+from .ranks import Ranks
 from .statistics import Statistics
-from .workloads import Exchange, Processor
+from .workloads import GROUPS, Exchange, Processor
 
-__all__ = ["LayerTimes", "Run", "Span", "count_bytes", "dimensions_of", "train"]
+__all__ = ["LayerTimes", "Run", "Span", "count_bytes", "dimensions_for", "dimensions_of",
+           "train"]
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,9 @@ class Run:
     seconds : float
         Total time.
     computed : float
-        Time for which the processor was busy.
+        Time for which the processor was busy; if ranks differ, their mean.
     alone : float
-        Computation time without concurrent communication.
+        Computation time without concurrent communication; if ranks differ, their mean.
     statistics : dict
         Statistics of the machine.
     """
@@ -98,6 +102,14 @@ class Run:
             busy += max(0.0, span.end - max(span.begin, until))
             until = max(until, span.end)
         return busy
+
+    def busy(self) -> dict[int, float]:
+        """Rank -> seconds for which its processor was busy, of each rank that the graph names."""
+        times = dict.fromkeys(self.graph.ranks, 0.0)
+        for span in self.spans:
+            if span.node.kind == Kind.COMPUTE and span.node.rank is not None:
+                times[span.node.rank] += span.seconds
+        return times
 
     def layers(self) -> list[LayerTimes]:
         """:class:`LayerTimes` of each layer, in the order of their first nodes."""
@@ -140,6 +152,17 @@ def dimensions_of(group: str, shape: tuple[int, ...], model_parallel: int) -> tu
     return tuple(number for number in range(first, last) if shape[number] > 1)
 
 
+def dimensions_for(exchange: Exchange, graph: Graph, config: MachineConfig) -> tuple[int, ...]:
+    """Dimensions of the torus along which an exchange of a graph communicates; none for a group of one rank."""
+    if exchange.ranks:
+        return Ranks(config).dimensions(exchange.ranks)
+    if exchange.group in graph.groups:
+        return tuple(number for number in graph.groups[exchange.group] if config.shape[number] > 1)
+    if exchange.group not in GROUPS:
+        raise UserError(f"the workload {graph.name} has no group {exchange.group!r}; it has {', '.join(GROUPS)}.")
+    return dimensions_of(exchange.group, config.shape, graph.model_parallel)
+
+
 def count_bytes(exchange: Exchange, ranks: int) -> int:
     """Bytes of an exchange as NCCL counts them: the block that a rank receives in a reduce-scatter or sends to each
     rank in an all-to-all, rounded up; otherwise the whole buffer."""
@@ -174,6 +197,22 @@ class _Training:
         self.begin: dict[int, float] = {}
         self.handles: dict[int, Handle] = {}
         self.end: dict[int, float] = {}
+        self.exchanges: defaultdict[int | None, list[int]] = defaultdict(list)
+        self.dimensions: dict[Exchange, tuple[int, ...]] = {}
+        # If ranks differ: which collective of its ranks each node is, and the collectives.
+        self.matches: dict[int, tuple[tuple[int, ...], int]] = {}
+        self.pending: dict[tuple[tuple[int, ...], int], tuple[Node, Pending, dict[int, Node]]] = {}
+        calls: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        for node in graph.nodes:
+            if node.exchange is not None and node.rank is not None:
+                ranks = machine.ranks.closure(node.rank, self.along(node.exchange))
+                self.matches[node.number] = ranks, calls[node.rank, ranks]
+                calls[node.rank, ranks] += 1
+
+    def along(self, exchange: Exchange) -> tuple[int, ...]:
+        if exchange not in self.dimensions:
+            self.dimensions[exchange] = dimensions_for(exchange, self.graph, self.machine.config)
+        return self.dimensions[exchange]
 
     def run(self) -> Run:
         for node in self.graph.nodes:
@@ -183,13 +222,16 @@ class _Training:
         if len(self.end) != len(self.graph.nodes):
             stuck = next(node for node in self.graph.nodes if node.number not in self.end)
             raise RuntimeError(f"{stuck.part} of {stuck.layer} in step {stuck.step} has not ended")
-        self.collectives = sorted(
-            (node.number for node in self.graph.nodes if node.kind == Kind.COLLECTIVE), key=lambda one: self.end[one])
+        for node in self.graph.nodes:
+            if node.kind in (Kind.COLLECTIVE, Kind.SEND):
+                self.exchanges[node.rank].append(node.number)
+        for numbers in self.exchanges.values():
+            numbers.sort(key=lambda one: self.end[one])
         spans = tuple(self.span(node) for node in self.graph.nodes)
-        computed = [span for span in spans if span.node.kind == Kind.COMPUTE]
+        computed, ranks = [span for span in spans if span.node.kind == Kind.COMPUTE], max(1, len(self.graph.ranks))
         return Run(graph=self.graph, spans=spans, seconds=max(self.end.values(), default=0.0),
-                   computed=sum(span.seconds for span in computed),
-                   alone=sum(span.node.work.alone(self.processor) for span in computed),
+                   computed=sum(span.seconds for span in computed) / ranks,
+                   alone=sum(span.node.work.alone(self.processor) for span in computed) / ranks,
                    statistics=self.machine.statistics())
 
     def start(self, node: Node) -> None:
@@ -198,20 +240,51 @@ class _Training:
         tag = f"{node.layer} {node.part} {node.step}"
         if node.kind == Kind.COMPUTE:
             self.handles[node.number] = self.machine.compute(
-                node.work.arithmetic(self.processor), memory_bytes=node.work.memory_bytes, tag=tag, done=done)
+                node.work.arithmetic(self.processor), memory_bytes=node.work.memory_bytes, rank=node.rank, tag=tag,
+                done=done)
         elif node.kind == Kind.DELAY:
             time = self.machine.now + node.work.alone(self.processor)
             self.machine.at(time, partial(done, time))
+        elif node.transfer is not None:
+            assert node.rank is not None
+            self.handles[node.number] = self.machine.send(
+                node.rank, node.transfer.target, node.transfer.bytes, tag=tag, done=done)
         else:
             assert node.exchange is not None
-            shape = self.machine.config.shape
-            dimensions = dimensions_of(node.exchange.group, shape, self.graph.model_parallel)
+            dimensions = self.along(node.exchange)
             if not dimensions:
                 self.machine.at(self.machine.now, partial(done, self.machine.now))
                 return
-            count = count_bytes(node.exchange, prod(shape[number] for number in dimensions))
+            count = count_bytes(node.exchange, prod(self.machine.config.shape[number] for number in dimensions))
+            if node.rank is not None:
+                self.join(node, count, dimensions, tag)
+                return
             self.handles[node.number] = self.machine.issue(
                 node.exchange.collective, count, dimensions=dimensions, priority=node.priority, tag=tag, done=done)
+
+    def join(self, node: Node, count: int, dimensions: tuple[int, ...], tag: str) -> None:
+        """A rank joins its collective, which the first of its ranks begins."""
+        assert node.exchange is not None and node.rank is not None
+        match = self.matches[node.number]
+        if match not in self.pending:
+            nodes: dict[int, Node] = {}
+
+            def each(rank: int) -> None:
+                self.ended(nodes[rank], self.machine.now)
+
+            made = self.machine.prepare(node.exchange.collective, count, dimensions=dimensions, ranks=match[0],
+                                        priority=node.priority, tag=tag, each=each)
+            self.pending[match] = node, made, nodes
+        first, made, nodes = self.pending[match]
+        assert first.exchange is not None
+        mine, other = ((one.collective, one.bytes) for one in (node.exchange, first.exchange))
+        if mine != other:
+            raise UserError(f"rank {node.rank} takes part in {mine[0].name} of {mine[1]:,} bytes ({node.layer}) where "
+                            f"rank {first.rank} of its group does in {other[0].name} of {other[1]:,} ({first.layer}).")
+        member = self.machine.ranks.representative(node.rank)
+        nodes[member] = node
+        self.handles[node.number] = made.handle
+        made.join(member)
 
     def ended(self, node: Node, time: float) -> None:
         self.end[node.number] = time
@@ -223,7 +296,8 @@ class _Training:
     def span(self, node: Node) -> Span:
         begin, end = self.begin[node.number], self.end[node.number]
         if node.number in self.handles:
-            begin = self.handles[node.number].begin
+            # A collective of several ranks may have begun on others before.
+            begin = max(begin, self.handles[node.number].begin)
         if node.kind != Kind.COMPUTE:
             return Span(node, begin, end)
         waited = begin - (0.0 if node.previous is None else self.end[node.previous])
@@ -231,6 +305,8 @@ class _Training:
             return Span(node, begin, end)
         culprit = max(node.after, key=lambda number: self.end[number], default=None)
         if culprit is None or self.end[culprit] < begin:
-            # It had to wait for collectives that it does not need: the endpoint does not overlap.
-            culprit = self.collectives[bisect_right(self.collectives, begin, key=lambda one: self.end[one]) - 1]
+            # It had to wait for exchanges that it does not need: the endpoint does not overlap.
+            exchanges = self.exchanges[node.rank]
+            place = bisect_right(exchanges, begin, key=lambda one: self.end[one]) - 1
+            culprit = exchanges[place] if place >= 0 else culprit
         return Span(node, begin, end, waited, culprit)

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field, replace
 from hw.ace.words import Collective
 from hw.errors import UserError
 
-__all__ = ["BACKWARD", "GROUPS", "PASSES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload"]
+__all__ = ["BACKWARD", "GROUPS", "PARALLEL_GROUPS", "PASSES", "Exchange",
+           "Layer", "Pass", "Processor", "Work", "Workload"]
 
 PASSES = ("forward", "input_grad", "weight_grad")
 """Passes of a layer, in the order of the columns of a CSV file."""
 
 GROUPS = ("all", "model", "data")
 """Ranks of an exchange: all ranks, the ranks that share a model, the ranks that have the same piece of the model."""
+
+PARALLEL_GROUPS = ("tensor", "expert", "pipeline", "replica", "expert-data")
+"""Groups whose dimensions a graph states: see :mod:`.transformer`."""
 
 BACKWARD = ("weight-first", "input-first")
 """Order of a layer's two gradients."""
@@ -83,18 +87,22 @@ class Exchange:
     bytes : int
         Bytes of the whole vector at each rank; for an all-gather, of the rank's own part.
     group : str
-        One of :data:`GROUPS`.
+        One of :data:`GROUPS` or :data:`PARALLEL_GROUPS`.
+    ranks : tuple of int
+        The ranks of a group of its own, instead of ``group``: all ranks along some dimensions. Empty: ``group``.
     """
 
     collective: Collective
     bytes: int
     group: str = "all"
+    ranks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.bytes < 1:
             raise UserError(f"an exchange must have 1 byte or more, not {self.bytes}.")
-        if self.group not in GROUPS:
-            raise UserError(f"the group of an exchange must be one of {', '.join(GROUPS)}, not {self.group!r}.")
+        groups = (*GROUPS, *PARALLEL_GROUPS)
+        if self.group not in groups:
+            raise UserError(f"the group of an exchange must be one of {', '.join(groups)}, not {self.group!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
