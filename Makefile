@@ -7,6 +7,9 @@ PYTHON := .venv/bin/python
 # Random seed of the tests. `make test SEED=` chooses a new one.
 SEED ?= 1198034105
 
+# `make test-long TORCH=` installs no PyTorch; without it, its tests are skipped.
+TORCH ?= 1
+
 .PHONY: help demo demo-train demo-torch demo-predict test test-long formal linux fpga lint clean distclean
 
 help:
@@ -52,6 +55,7 @@ test: lint
 
 test-long:
 	@scripts/setup.sh dev
+	@[[ -z "$(TORCH)" ]] || scripts/setup.sh torch || echo "PyTorch could not be installed; its tests are skipped." >&2
 	@$(PYTHON) -m pytest -n 2 --dist worksteal --durations=10 --durations-min=1 --long $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 formal:

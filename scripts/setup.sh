@@ -1,15 +1,34 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Create .venv and install dmace into it. The optional argument names an extra of pyproject.toml, e.g. `dev` for tests.
-# A stamp file in .venv records the extra and a checksum of the directory name and pyproject.toml; nothing is done if it
-# is up to date.
+# Create .venv and install dmace into it. The optional argument names extras of pyproject.toml, separated by commas, e.g.
+# `dev` for tests or `dev,torch`. Stamp files in .venv record each extra with a checksum of the directory name and
+# pyproject.toml; only extras without a stamp are installed, and none is removed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-extra="${1:-}"
 key="$( (pwd; cat pyproject.toml) | cksum | cut -d' ' -f1)"
-[[ -f .venv/.installed-dev-$key || -f .venv/.installed-$extra-$key ]] && exit 0
-[[ -z $extra ]] && compgen -G ".venv/.installed-*-$key" >/dev/null && exit 0
+
+# `dev` contains the extras that tests need, but neither torch nor gpu; every extra contains the package itself.
+installed() {
+    [[ -f .venv/.installed-$1-$key ]] && return 0
+    case "$1" in
+        train | sweep | fpga) [[ -f .venv/.installed-dev-$key ]] ;;
+        "") compgen -G ".venv/.installed-*-$key" >/dev/null ;;
+        *) return 1 ;;
+    esac
+}
+
+missing=()
+IFS=, read -r -a wanted <<<"${1:-}"
+for extra in "${wanted[@]:-}"; do
+    if [[ -n $extra ]] && ! grep -q "^$extra = \[" pyproject.toml; then
+        echo "setup: there is no extra '$extra' in pyproject.toml." >&2
+        exit 1
+    fi
+    installed "$extra" || missing+=("$extra")
+done
+[[ ${#missing[@]} == 0 ]] && exit 0
+extras="$(IFS=,; echo "${missing[*]}")"
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -43,11 +62,21 @@ if [[ -t 2 ]]; then
 else
     show() { cat >/dev/null; }
 fi
-if ! .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".${extra:+[$extra]}" 2>&1 |
+pip() { .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off "$@"; }
+
+# PyTorch's default wheel for Linux needs CUDA libraries of several GB. Where an index offers the wheel for CPUs, whose
+# version ends with +cpu, that one is installed.
+if [[ ",$extras," == *,torch,* ]] && ! .venv/bin/python -c 'import torch' 2>/dev/null; then
+    pip torch==2.13.0+cpu >/dev/null 2>&1 || say "No PyTorch for CPUs is offered; the default one, of several GB, is taken."
+fi
+
+if ! pip -e ".${extras:+[$extras]}" 2>&1 |
         tee "$log" | show; then
     grep -i error "$log" | tail -n 5 >&2 || tail -n 5 "$log" >&2
     say "setup: pip could not install the packages; its complete output is in $log."
     exit 1
 fi
-rm -f .venv/.installed-*
-touch ".venv/.installed-$extra-$key"
+find .venv -maxdepth 1 -name '.installed-*' ! -name "*-$key" -delete
+for extra in "${missing[@]}"; do
+    touch ".venv/.installed-$extra-$key"
+done

@@ -8,8 +8,8 @@ from hw.ace.collectives import Collective
 from hw.ace.config import TINY
 from tests.torch_backend.processes import run, run_all
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.rtl
+pytest.importorskip("torch", reason="scripts/setup.sh torch installs PyTorch")
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 RING = ("--nodes", "4", "--memory", "16")
 TORUS = ("--nodes", "2x2", "--memory", "16")

@@ -5,8 +5,8 @@ import pytest
 
 from tests.torch_backend.processes import run
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.rtl
+pytest.importorskip("torch", reason="scripts/setup.sh torch installs PyTorch")
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 
 @pytest.mark.parametrize("ranks, nodes", ((4, "4"), (6, "3x2")))

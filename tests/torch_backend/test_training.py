@@ -10,8 +10,8 @@ import pytest
 
 from tests.torch_backend.processes import ROOT, run_all, run_killed
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.rtl
+torch = pytest.importorskip("torch", reason="scripts/setup.sh torch installs PyTorch")
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 RING = ("--nodes", "4", "--memory", "16")
 LOSSY = (*RING, "--faults", "loss=0.03")
