@@ -13,7 +13,7 @@ from typing import Any
 from dmace.runtime.errors import DmaceError
 
 from .memory import RankMemory
-from .protocol import LONGEST, VERSION, Command, Disconnected, Message, Result, decode, encode, receive
+from .protocol import LONGEST, VERSION, Command, Disconnected, Message, Result, Transfer, decode, encode, receive
 
 __all__ = ["ClusterClient", "Completion", "NoSuchGroup"]
 
@@ -27,7 +27,7 @@ class NoSuchGroup(DmaceError):
 
 @dataclass
 class _Posted:
-    command: Command
+    command: Command | Transfer
     completion: Completion
     deadline: float
     timeout: float
@@ -51,6 +51,7 @@ class ClusterClient:
     shape : tuple of int
         Of the torus.
     communicators : list of dict
+    puts : bool
         As in the welcome of :mod:`~.protocol`.
     """
 
@@ -64,6 +65,7 @@ class ClusterClient:
             raise
         self.shape = tuple(welcome["shape"])
         self.communicators: list[dict[str, Any]] = welcome["communicators"]
+        self.puts: bool = welcome["puts"]
         self.memory = RankMemory(descriptor, welcome["memory"], self._check)
         self._socket.settimeout(None)
         self._lock = threading.Lock()
@@ -132,11 +134,19 @@ class ClusterClient:
         DmaceError
             If the rank has left, or the cluster has ended; then ``completion`` is not called.
         """
+        self._post_as(Command, completion, timeout, fields)
+
+    def post_transfer(self, completion: Completion, *, timeout: float, **fields: Any) -> None:
+        """As :meth:`post`, for a :class:`~.protocol.Transfer`."""
+        self._post_as(Transfer, completion, timeout, fields)
+
+    def _post_as(self, kind: type[Command] | type[Transfer], completion: Completion, timeout: float,
+                 fields: dict[str, Any]) -> None:
         with self._lock:
             self._raise_if_ended()
             number = self._next
             self._next += 1
-            command = Command(number=number, **fields)
+            command = kind(number=number, **fields)
             packet = encode(command.message())
             self._posted[number] = _Posted(command, completion, time.monotonic() + timeout, timeout)
             try:

@@ -25,13 +25,15 @@ class Settings:
     faults: str | None = None
     seed: int = 1
     memory: int = 256
+    puts: bool = False
 
     def arguments(self) -> list[str]:
         """The command's arguments."""
         given = {"nodes": "x".join(map(str, self.nodes)), "config": self.config, "link-latency": self.link_latency,
                  "link-rate": self.link_rate, "latency": self.latency, "faults": self.faults, "seed": self.seed,
                  "memory": self.memory}
-        return [f"--{name}={value}" for name, value in given.items() if value is not None]
+        return [*(f"--{name}={value}" for name, value in given.items() if value is not None),
+                *(["--puts"] if self.puts else [])]
 
 
 def start_cluster(settings: Settings) -> tuple[subprocess.Popen[bytes], Path]:

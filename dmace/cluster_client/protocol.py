@@ -15,6 +15,9 @@ From a rank:
 ``collective``
     Fields of :class:`Command`: posted to the queue of the rank in that group. Ranks post the same collectives of a
     group in the same order; a collective starts when all of them have posted it.
+``transfer``
+    Fields of :class:`Transfer`: a send or a receive. Those between two ranks of a group with one tag are matched in
+    the order in which each of them has posted; a transfer starts when both have.
 ``leave``
     The rank posts nothing more and closes the connection.
 ``abort``
@@ -23,9 +26,9 @@ From a rank:
 From the cluster:
 
 ``welcome``
-    ``version``, ``shape``, ``memory`` (bytes), ``communicators``: a list of ``groups`` (lists of ranks) and
-    ``left_out`` (collective -> why there is no program for it). Sent when all ranks have said hello and the
-    accelerators are ready.
+    ``version``, ``shape``, ``memory`` (bytes), ``puts`` (whether there are transfers), ``communicators``: a list of
+    ``groups`` (lists of ranks) and ``left_out`` (collective -> why there is no program for it). Sent when all ranks
+    have said hello and the accelerators are ready.
 ``refused``
     ``reason``, a sentence; the connection is closed.
 ``done``
@@ -41,10 +44,10 @@ from typing import Any
 
 from dmace.runtime.errors import DmaceError
 
-__all__ = ["LONGEST", "VERSION", "Command", "Disconnected", "Extents", "Message", "Parts", "Result", "decode", "encode",
-           "listen", "receive"]
+__all__ = ["LONGEST", "VERSION", "Command", "Disconnected", "Extents", "Message", "Parts", "Result", "Transfer",
+           "decode", "encode", "listen", "receive"]
 
-VERSION = 1
+VERSION = 2
 
 LONGEST = 1 << 17
 """Bytes of a message at most."""
@@ -117,21 +120,67 @@ class Command:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """One side of a transfer between two ranks.
+
+    Parameters
+    ----------
+    number : int
+        Of the rank's own choice; in the response.
+    group : str
+    sends : bool
+        This rank sends; else it receives.
+    peer : int
+        Rank in the group of the other side; -1 in a receive: of any rank.
+    tag : int
+    offset, length : int
+        Bytes from the start of the rank's memory, and of the buffer there. Both sides have the same length.
+    """
+
+    number: int
+    group: str
+    sends: bool
+    peer: int
+    tag: int = 0
+    offset: int = 0
+    length: int = 0
+
+    @property
+    def collective(self) -> str:
+        """Name in messages."""
+        return "SEND" if self.sends else "RECEIVE"
+
+    def message(self) -> Message:
+        return {"type": "transfer", **asdict(self)}
+
+    @classmethod
+    def of(cls, message: Message) -> "Transfer":
+        """The transfer in a message; raises :class:`DmaceError` if it is not well-formed."""
+        found = cls(**_fields(cls, message))
+        if not all(type(value) is int for value in (found.number, found.peer, found.tag, found.offset, found.length)):
+            raise DmaceError(f"Fields of a transfer must be integers, not those of {message}.")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class Result:
-    """A collective that has completed on all ranks of its group.
+    """A collective that has completed on all ranks of its group, or a transfer.
 
     Attributes
     ----------
     cycles : int
-        From the posting of the commands, in one cycle, until the last rank could see that it had ended.
+        From the posting of the commands, in one cycle, until the last rank could see that it had ended; of a transfer,
+        until the sender could see that all bytes were in the receiver's memory.
     ended : list of int
-        The same of each rank of the group.
+        The same of each rank of the group; of a transfer, only of the sender.
     read_bytes, written_bytes : int
         Of all memories.
     payload_bytes, header_bytes : int
         On all links; headers are all bytes beside payload.
     lost_packets : int
         Dropped on links, as ``faults`` demands; they were sent again.
+    source : int
+        Rank in the group that has sent, of a transfer; else -1.
     """
 
     cycles: int
@@ -141,6 +190,7 @@ class Result:
     payload_bytes: int
     header_bytes: int
     lost_packets: int
+    source: int = -1
 
     def message(self, number: int) -> Message:
         return {"type": "done", "number": number, **asdict(self)}

@@ -104,7 +104,7 @@ class Buffers:
             raise
 
         def finish() -> None:
-            self._copy(receive, call, call.receive, out=True)
+            self._copy(receive, call.element, call.receive, out=True)
 
         begun, work = time.monotonic(), CollectiveWork(outputs, finish)
 
@@ -119,7 +119,7 @@ class Buffers:
                 memory.release(offset)
 
         try:
-            self._copy(send, call, call.send, out=False)
+            self._copy(send, call.element, call.send, out=False)
             self._client.post(ended, timeout=timeout, group=group, collective=call.collective, dtype=call.dtype,
                               op=call.op, count=call.count * call.words, root=call.root, widen=call.widen,
                               ordered=call.ordered, send=send, receive=receive, extents=call.extents())
@@ -128,13 +128,43 @@ class Buffers:
             raise
         return work
 
-    def _copy(self, offset: int, call: Call, views: Sequence[Any], *, out: bool) -> None:
+    def transfer(self, group: str, ranks: int, tensor: Any, *, sends: bool, peer: int, tag: int,
+                 timeout: float) -> CollectiveWork:
+        """Post a send or a receive of a tensor, and return its work. Raises as :meth:`start`."""
+        memory, length = self._client.memory, tensor.numel() * tensor.element_size()
+        offset = memory.allocate(length, timeout)
+
+        def finish() -> None:
+            if not sends:
+                self._copy(offset, tensor.dtype, [tensor], out=True)
+
+        begun, work = time.monotonic(), CollectiveWork([tensor], finish)
+
+        def ended(result: Result | DmaceError) -> None:
+            if isinstance(result, Result):
+                work.source = result.source
+                record(Record("SEND" if sends else "RECEIVE", "INT8", ranks, length if sends else 0, result,
+                              time.monotonic() - begun))
+            work.end(result if isinstance(result, DmaceError) else None)
+            memory.release(offset)
+
+        try:
+            if sends:
+                self._copy(offset, tensor.dtype, [tensor], out=False)
+            self._client.post_transfer(ended, timeout=timeout, group=group, sends=sends, peer=peer, tag=tag,
+                                       offset=offset, length=length)
+        except BaseException:
+            memory.release(offset)
+            raise
+        return work
+
+    def _copy(self, offset: int, element: Any, views: Sequence[Any], *, out: bool) -> None:
         with torch.no_grad():
             for view in views:
-                length = view.numel() * call.element.itemsize
+                length = view.numel() * element.itemsize
                 if not length:
                     continue
-                there = self._bytes[offset:offset + length].view(call.element).view(view.shape)
+                there = self._bytes[offset:offset + length].view(element).view(view.shape)
                 if out:
                     view.copy_(there)
                 else:

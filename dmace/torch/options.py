@@ -47,6 +47,9 @@ class Options:
         Of the simulation.
     memory : int
         MiB of each rank's simulated memory, up to 256.
+    puts : bool
+        Simulate whole endpoints, whose DMA engines do ``send`` and ``recv`` by puts. Collectives take some cycles more
+        than on accelerators alone, and the simulation more time.
     """
 
     rank_order: bool = False
@@ -62,6 +65,7 @@ class Options:
     faults: str = ""
     seed: int = 1
     memory: int = 256
+    puts: bool = False
 
     def __post_init__(self) -> None:
         if self.fallback not in ("", "gloo"):
@@ -93,4 +97,4 @@ class Options:
         """The cluster of this number of ranks."""
         return Settings(nodes=self.shape(size), config=self.preset, link_latency=self.link_latency,
                         link_rate=self.link_rate, latency=self.memory_latency, faults=self.faults or None,
-                        seed=self.seed, memory=self.memory)
+                        seed=self.seed, memory=self.memory, puts=self.puts)

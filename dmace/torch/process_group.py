@@ -213,16 +213,27 @@ class ProcessGroup(dist.ProcessGroup):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    # Between two ranks: puts, which accelerators without endpoints do not have
+    # Between two ranks: puts, which only endpoints have
 
     def send(self, tensors: list[Any], rank: int, tag: int) -> Any:
-        return self._fall_back("send", tensors, rank, tag)
+        return self._transfer("send", tensors, rank, tag) or self._fall_back("send", tensors, rank, tag)
 
     def recv(self, tensors: list[Any], rank: int, tag: int) -> Any:
-        return self._fall_back("recv", tensors, rank, tag)
+        return self._transfer("recv", tensors, rank, tag) or self._fall_back("recv", tensors, rank, tag)
 
     def recv_anysource(self, tensors: list[Any], tag: int) -> Any:
-        return self._fall_back("recv_anysource", tensors, tag)
+        return self._transfer("recv", tensors, -1, tag) or self._fall_back("recv_anysource", tensors, tag)
+
+    def _transfer(self, name: str, tensors: list[Any], peer: int, tag: int) -> CollectiveWork | None:
+        """The work of a transfer, or None if the fallback has to do it."""
+        if self._buffers is None or self._session is None or not self._on_cluster or not self._session.client.puts:
+            return None
+        check_same(name, tensors, 1)
+        work = self._buffers.transfer(self._name, self._ranks, tensors[0], sends=name == "send", peer=peer, tag=tag,
+                                      timeout=self._timeout)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
 
     # Several operations as one work
 
@@ -251,8 +262,8 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _fall_back(self, name: str, *arguments: Any) -> Any:
         if self._gloo is None:
-            raise DmaceError(f"{name} is a transfer between two ranks, which a cluster of accelerators does not do. "
-                             f"{_HINT}")
+            raise DmaceError(f"{name} is a transfer between two ranks, for which the cluster must have endpoints with "
+                             f"DMA engines: Options(puts=True). {_HINT}")
         work = getattr(self._gloo, name)(*arguments)
         if self._coalesced is not None:
             self._coalesced.append(work)

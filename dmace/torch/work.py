@@ -23,6 +23,11 @@ class CollectiveWork(Work):
         The value of the future.
     finish : callable
         Receives no argument, once, when :meth:`end` is called without an error; it fills the outputs.
+
+    Attributes
+    ----------
+    source : int
+        Rank in the group from which a receive has received; -1 for anything else.
     """
 
     def __init__(self, outputs: list[Any], finish: Callable[[], None]) -> None:
@@ -34,6 +39,7 @@ class CollectiveWork(Work):
         # Only a callback that raises gives a future of C++ its error, which DistributedDataParallel sees.
         self._future = self._begun.then(self._checked)
         self._callbacks: list[Callable[[CollectiveWork], None]] = []
+        self.source = -1
         self._lock = threading.Lock()
 
     def end(self, failure: BaseException | None) -> None:
@@ -86,6 +92,9 @@ class CollectiveWork(Work):
 
     def is_success(self) -> bool:
         return self._ended.is_set() and self._failure is None
+
+    def _source_rank(self) -> int:
+        return self.source
 
     def get_future(self) -> Any:
         return self._future

@@ -32,6 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", default="4", metavar="SHAPE", help="ranks along each dimension: 4, 4x2, 4x2x2 "
                         "(default: 4)")
     add_config(parser)
+    parser.add_argument("--puts", action="store_true", help="simulate whole endpoints, whose DMA engines transfer "
+                        "between two ranks, too; collectives take some cycles more")
     add_links(parser)
     parser.add_argument("--memory", type=integer, default=MOST_MEMORY, metavar="MIB",
                         help=f"each rank's memory, up to {MOST_MEMORY} MiB, of which only used pages exist "
@@ -52,12 +54,13 @@ def run(args: argparse.Namespace) -> int:
         faults.check(shape)
     # Imported here, so that a wrong option is reported at once.
     from dmace.cluster_client.protocol import listen
+    from hw.endpoint.config import PRESETS as ENDPOINTS
     from sim.ace.endpoints import Link, Memory
     from sim.cluster_server.accelerators import Accelerators
     from sim.cluster_server.server import Session
 
     def make(descriptors: list[int]) -> Accelerators:
-        return Accelerators(PRESETS[args.config], shape, descriptors, args.memory * MIB,
+        return Accelerators((ENDPOINTS if args.puts else PRESETS)[args.config], shape, descriptors, args.memory * MIB,
                             link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate),
                             memory=Memory(read_latency=args.latency, write_latency=args.latency), faults=faults,
                             seed=args.seed)

@@ -5,6 +5,7 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SHRINK, fcntl
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,16 @@ from hw.ace.collectives import Collective, Numbered, Ordered
 from hw.ace.config import AceConfig
 from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import CommandFlag, CommandWord, Status
+from hw.endpoint.config import EndpointConfig
 from hw.errors import UserError
 from sim.ace.cluster import Cluster
-from sim.ace.endpoints import Link, Memory, Reason
+from sim.ace.endpoints import Link, Memory, Reason, Statistics
 from sim.ace.faults import Faults
 from sim.ace.outcome import since
 from sim.ace.shared_library import ClusterFailed
-from sim.cluster_server.groups import Matched
+from sim.cluster_server.groups import Matched, Paired
+from sim.cluster_server.puts import Puts
+from sim.endpoint.cluster import EndpointCluster
 
 __all__ = ["PAGE", "Accelerators", "rank_memory"]
 
@@ -44,27 +48,40 @@ def rank_memory(rank: int, size: int) -> int:
 
 
 class Accelerators:
-    """A cluster, one collective at a time. Simulated time advances only while a collective is in progress.
+    """A cluster, one collective or transfer at a time. Simulated time advances only while one is in progress.
 
     Parameters
     ----------
-    config : AceConfig
+    config : AceConfig or EndpointConfig
+        Accelerators alone, or endpoints, which have puts.
     shape : tuple of int
     memories : sequence of int
         Descriptors of the ranks' memories, of ``size`` bytes.
     size : int
     link, memory, faults, seed
         Of :class:`sim.ace.cluster.Cluster`.
+
+    Attributes
+    ----------
+    puts : bool
+        There are transfers between two ranks.
     """
 
-    def __init__(self, config: AceConfig, shape: Sequence[int], memories: Sequence[int], size: int, *, link: Link,
-                 memory: Memory, faults: Faults | None, seed: int) -> None:
-        self._cluster = cluster = Cluster(config, shape, link=link, memory=memory, faults=faults, seed=seed)
+    def __init__(self, config: AceConfig | EndpointConfig, shape: Sequence[int], memories: Sequence[int], size: int, *,
+                 link: Link, memory: Memory, faults: Faults | None, seed: int) -> None:
+        options: dict[str, Any] = {"link": link, "memory": memory, "faults": faults, "seed": seed}
+        self._cluster = cluster = (EndpointCluster(config, shape, **options) if isinstance(config, EndpointConfig)
+                                   else Cluster(config, shape, **options))
         self._mapped = [mmap.mmap(descriptor, size) for descriptor in memories]
         for rank, mapped in enumerate(self._mapped):
             cluster.share_memory(rank, _BASE, np.frombuffer(mapped, np.uint8))
         cluster.do(*(driver.define_region(_REGION, base=_BASE, length=size) for driver in cluster.drivers))
-        self._posted = [0] * cluster.size
+        self._posted, self._size = [0] * cluster.size, size
+        self._puts = Puts(cluster, _BASE, size) if isinstance(cluster, EndpointCluster) else None
+
+    @property
+    def puts(self) -> bool:
+        return self._puts is not None
 
     def close(self) -> None:
         self._cluster.close()
@@ -115,10 +132,27 @@ class Accelerators:
         if reason != Reason.DONE:
             raise ClusterFailed(f"{name} of group {matched.group.name} had not ended after {LIMIT:,} cycles.\n"
                                 f"{cluster.waits()}")
-        ended = [cluster.met(rank, number) - posted for rank, number in zip(ranks, watches, strict=True)]
-        found = since(before, cluster.statistics())
+        return self._result(before, [cluster.met(rank, number) - posted
+                                     for rank, number in zip(ranks, watches, strict=True)])
+
+    def transfer(self, paired: Paired, progress: Callable[[int], object]) -> Result:
+        """Move the bytes of a send to its receive's buffer. Parameters and errors as of :meth:`run`."""
+        if self._puts is None:
+            raise UserError("A cluster without puts has no transfers between two ranks.")
+        cluster = self._cluster
+        for one in (paired.send, paired.receive):
+            if one.offset + one.length > self._size:
+                raise UserError(f"The buffer of a {one.collective} must end within the rank's memory of {self._size:,} "
+                                f"bytes, not at {one.offset + one.length:,}.")
+        before, posted = cluster.statistics(), cluster.cycle
+        self._puts.transfer((paired.source, paired.send.offset), (paired.target, paired.receive.offset),
+                            paired.send.length, progress)
+        return self._result(before, [cluster.cycle - posted], source=paired.group.ranks.index(paired.source))
+
+    def _result(self, before: Statistics, ended: list[int], source: int = -1) -> Result:
+        cluster, found = self._cluster, since(before, self._cluster.statistics())
         return Result(
-            cycles=max(ended), ended=ended,
+            cycles=max(ended), ended=ended, source=source,
             read_bytes=sum(one["read_beats"] for one in found["memories"]) * cluster.config.beat_bytes,
             written_bytes=sum(one["write_bytes"] for one in found["memories"]),
             payload_bytes=sum(one["payload_bytes"] for one in found["links"]),

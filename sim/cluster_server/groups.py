@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dmace.cluster_client.protocol import Command
+from dmace.cluster_client.protocol import Command, Transfer
 from dmace.runtime.errors import DmaceError
 from hw.ace.collectives import COLLECTIVES, Collective
 from hw.ace.numerics.formats import DType, Reduction
 
-__all__ = ["Group", "GroupFailed", "Matched"]
+__all__ = ["Group", "GroupFailed", "Matched", "Paired"]
 
 _COMMON = ("collective", "dtype", "op", "count", "root", "widen", "ordered")
 """Fields of a command that are the same on all ranks, in the order in which a difference is reported."""
@@ -27,6 +27,10 @@ class Matched:
     group: "Group"
     commands: tuple[Command, ...]
 
+    def numbers(self) -> list[tuple[int, int]]:
+        """Rank of the cluster, and number of its command."""
+        return [(rank, command.number) for rank, command in zip(self.group.ranks, self.commands, strict=True)]
+
     @property
     def count(self) -> int:
         """As the commands of the accelerators have it."""
@@ -35,6 +39,21 @@ class Matched:
             return first.count
         return max(count for command in self.commands if command.extents is not None
                    for side in (command.extents.send, command.extents.receive) for count, _ in side)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A send and the receive that belongs to it, by rank of the cluster."""
+
+    group: "Group"
+    source: int
+    target: int
+    send: Transfer
+    receive: Transfer
+
+    def numbers(self) -> list[tuple[int, int]]:
+        """Rank of the cluster, and number of its transfer."""
+        return [(self.source, self.send.number), (self.target, self.receive.number)]
 
 
 class Group:
@@ -57,6 +76,7 @@ class Group:
         self.name, self.communicator, self.ranks = name, communicator, tuple(ranks)
         self.failure: str | None = None
         self._posted: dict[int, deque[Command]] = {rank: deque() for rank in self.ranks}
+        self._transfers: list[tuple[int, Transfer]] = []
 
     def post(self, rank: int, command: Command) -> Matched | None:
         """Add a rank's command; the collective that is complete with it, or None.
@@ -81,13 +101,42 @@ class Group:
             waiting.popleft()
         return Matched(self, commands)
 
+    def post_transfer(self, rank: int, transfer: Transfer) -> Paired | None:
+        """Add a send or a receive; the pair that is complete with it, or None. Raises as :meth:`post`."""
+        if self.failure is not None:
+            raise GroupFailed(self.failure)
+        lowest = 0 if transfer.sends else -1
+        if not lowest <= transfer.peer < len(self.ranks):
+            raise DmaceError(f"The peer of a {transfer.collective} must be a rank from {lowest} to "
+                             f"{len(self.ranks) - 1} of the group, not {transfer.peer}.")
+        if transfer.offset < 0 or transfer.length < 0:
+            raise DmaceError(f"Offset and length of a {transfer.collective} must not be negative, but are "
+                             f"{transfer.offset} and {transfer.length}.")
+        for index, (other, waiting) in enumerate(self._transfers):
+            if waiting.sends == transfer.sends or waiting.tag != transfer.tag:
+                continue
+            (source, send), (target, receive) = ((rank, transfer), (other, waiting)) if transfer.sends else (
+                (other, waiting), (rank, transfer))
+            if self.ranks[send.peer] != target or receive.peer not in (-1, self.ranks.index(source)):
+                continue
+            if send.length != receive.length:
+                self._transfers.append((rank, transfer))
+                raise GroupFailed(f"Rank {source} of group {self.name} sends {send.length} bytes to rank {target}, "
+                                  f"which receives {receive.length}.")
+            del self._transfers[index]
+            return Paired(self, source, target, send, receive)
+        self._transfers.append((rank, transfer))
+        return None
+
     def fail(self, reason: str) -> list[tuple[int, int]]:
         """Let the group fail: rank and number of the commands that wait for other ranks."""
         if self.failure is None:
             self.failure = reason
         waiting = [(rank, command.number) for rank, commands in self._posted.items() for command in commands]
+        waiting += [(rank, transfer.number) for rank, transfer in self._transfers]
         for commands in self._posted.values():
             commands.clear()
+        self._transfers.clear()
         return waiting
 
     def _difference(self, commands: Sequence[Command]) -> str | None:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from dmace.cluster_client.protocol import VERSION, Command, Disconnected, Message, Result, encode, receive
+from dmace.cluster_client.protocol import VERSION, Command, Disconnected, Message, Result, Transfer, encode, receive
 from dmace.runtime.errors import DmaceError
 from hw.errors import UserError
 from sim.ace.shared_library import ClusterFailed
 from sim.cluster_server.accelerators import Accelerators, rank_memory
-from sim.cluster_server.groups import Group, GroupFailed, Matched
+from sim.cluster_server.groups import Group, GroupFailed, Matched, Paired
 
 __all__ = ["Session"]
 
@@ -64,7 +64,8 @@ class Session:
         self._left: dict[int, str] = {}
         self._failure: str | None = None
         self._communicators: list[Message] | None = None
-        self._jobs: queue.SimpleQueue[Matched | None] = queue.SimpleQueue()
+        self._puts = False
+        self._jobs: queue.SimpleQueue[Matched | Paired | None] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stopping = self._welcomed = False
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -112,7 +113,7 @@ class Session:
     def _work(self) -> None:
         try:
             accelerators = self._make(self._descriptors)
-            communicators = accelerators.communicators()
+            communicators, puts = accelerators.communicators(), accelerators.puts
         except UserError as error:
             reason = f"The accelerators are not available: {error}"
             self._later(lambda: self._fail(reason))
@@ -121,7 +122,7 @@ class Session:
             reason = f"The accelerators are not available: {type(error).__name__}: {error}"
             self._later(lambda: self._fail(reason))
             return
-        self._later(lambda: self._ready(communicators))
+        self._later(lambda: self._ready(communicators, puts))
         try:
             while (matched := self._jobs.get()) is not None and not self._stopping:
                 self._run(accelerators, matched)
@@ -130,12 +131,15 @@ class Session:
         finally:
             accelerators.close()
 
-    def _run(self, accelerators: Accelerators, matched: Matched) -> None:
+    def _run(self, accelerators: Accelerators, matched: Matched | Paired) -> None:
         if self._failure is not None:
             self._later(lambda: self._failed(matched, self._failure or ""))
             return
         try:
-            result = accelerators.run(matched, self._still_wanted)
+            if isinstance(matched, Paired):
+                result = accelerators.transfer(matched, self._still_wanted)
+            else:
+                result = accelerators.run(matched, self._still_wanted)
         except _Stopped:
             raise
         except Exception as error:
@@ -195,6 +199,8 @@ class Session:
             self._open_group(peer.rank, message)
         elif kind == "collective":
             self._post(peer.rank, Command.of(message))
+        elif kind == "transfer":
+            self._post(peer.rank, Transfer.of(message))
         elif kind == "leave":
             self._gone(peer, f"Rank {peer.rank} has left the cluster.")
         elif kind == "abort":
@@ -218,8 +224,8 @@ class Session:
         self._peers[rank] = peer
         self._welcome()
 
-    def _ready(self, communicators: list[Message]) -> None:
-        self._communicators = communicators
+    def _ready(self, communicators: list[Message], puts: bool) -> None:
+        self._communicators, self._puts = communicators, puts
         self._welcome()
 
     def _welcome(self) -> None:
@@ -231,7 +237,7 @@ class Session:
         self._selector.unregister(self._listener)
         for rank, peer in self._peers.items():
             welcome = {"type": "welcome", "version": VERSION, "shape": self._shape, "memory": self._memory,
-                       "communicators": self._communicators}
+                       "communicators": self._communicators, "puts": self._puts}
             with contextlib.suppress(OSError):
                 socket.send_fds(peer.connection, [encode(welcome)], [self._descriptors[rank]])
 
@@ -250,14 +256,20 @@ class Session:
         for gone in self._left.keys() & set(ranks):
             group.fail(self._left[gone])
 
-    def _post(self, rank: int, command: Command) -> None:
+    def _post(self, rank: int, command: Command | Transfer) -> None:
         group = self._groups.get(command.group)
         if group is None or rank not in group.ranks:
             raise DmaceError(f"Rank {rank} is in no group {command.group!r}.")
         if self._failure is not None:
             group.fail(self._failure)
         try:
-            matched = group.post(rank, command)
+            matched: Matched | Paired | None
+            if isinstance(command, Command):
+                matched = group.post(rank, command)
+            elif not self._puts:
+                raise DmaceError("A cluster without puts has no transfers between two ranks.")
+            else:
+                matched = group.post_transfer(rank, command)
         except GroupFailed as error:
             if group.failure is not None:
                 self._send(rank, {"type": "failed", "number": command.number, "reason": str(error)})
@@ -269,13 +281,13 @@ class Session:
             if matched is not None:
                 self._jobs.put(matched)
 
-    def _done(self, matched: Matched, result: Result) -> None:
-        for rank, command in zip(matched.group.ranks, matched.commands, strict=True):
-            self._send(rank, result.message(command.number))
+    def _done(self, matched: Matched | Paired, result: Result) -> None:
+        for rank, number in matched.numbers():
+            self._send(rank, result.message(number))
 
-    def _failed(self, matched: Matched, reason: str) -> None:
-        for rank, command in zip(matched.group.ranks, matched.commands, strict=True):
-            self._send(rank, {"type": "failed", "number": command.number, "reason": reason})
+    def _failed(self, matched: Matched | Paired, reason: str) -> None:
+        for rank, number in matched.numbers():
+            self._send(rank, {"type": "failed", "number": number, "reason": reason})
 
     def _fail_group(self, group: Group, reason: str) -> None:
         for rank, number in group.fail(reason):
