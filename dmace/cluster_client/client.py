@@ -225,11 +225,18 @@ class ClusterClient:
         for posted in waiting:
             posted.completion(error)
 
-    def close(self) -> None:
-        """Leave the cluster; collectives in progress fail at this rank. A second call does nothing."""
+    def close(self, *, leave: bool = True) -> None:
+        """Leave the cluster; collectives in progress fail at this rank. A second call does nothing.
+
+        Parameters
+        ----------
+        leave : bool
+            False: only end the connection, as when the process ends.
+        """
         if self._ended is None:
-            with contextlib.suppress(DmaceError):
-                self._send({"type": "leave"})
+            if leave:
+                with contextlib.suppress(DmaceError):
+                    self._send({"type": "leave"})
             self._end(DmaceError(f"Rank {self.rank} has left the cluster."))
             with contextlib.suppress(OSError):
                 self._wake_sender.send(b"x")

@@ -181,6 +181,8 @@ class Result:
         Dropped on links, as ``faults`` demands; they were sent again.
     source : int
         Rank in the group that has sent, of a transfer; else -1.
+    seconds : float
+        Of the simulation.
     """
 
     cycles: int
@@ -191,6 +193,7 @@ class Result:
     header_bytes: int
     lost_packets: int
     source: int = -1
+    seconds: float = 0.0
 
     def message(self, number: int) -> Message:
         return {"type": "done", "number": number, **asdict(self)}

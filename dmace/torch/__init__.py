@@ -13,10 +13,13 @@ cluster, which is the process of :mod:`dmace.cluster_client`'s other side. See d
 
 from torch.distributed import Backend
 
+from dmace.runtime.errors import DmaceError
+
 from .options import Options
 from .process_group import ProcessGroup, create
 from .stats import Record, Stats, reset_stats, stats
+from .trace import write_trace
 
-__all__ = ["Options", "ProcessGroup", "Record", "Stats", "reset_stats", "stats"]
+__all__ = ["DmaceError", "Options", "ProcessGroup", "Record", "Stats", "reset_stats", "stats", "write_trace"]
 
 Backend.register_backend("dmace", create, extended_api=True, devices=["cpu"])

@@ -74,6 +74,23 @@ class Call:
         return [(length * self.words, place * self.words) for length, place in zip(lengths, places, strict=False)]
 
 
+class _Begun:
+    """The times of a collective: those of its record, and a range of ``torch.profiler`` until it has completed."""
+
+    def __init__(self, collective: str) -> None:
+        self._collective, self._time, self._nanoseconds = collective, time.monotonic(), time.time_ns()
+
+    def profile(self, work: CollectiveWork) -> None:
+        """Let the profiler, if it is enabled, record a range that ends with the work."""
+        if torch.autograd._profiler_enabled():
+            span = torch.autograd.profiler.record_function(f"dmace:{self._collective.lower()}")
+            span.__enter__()
+            span._call_end_callbacks_on_future(work.get_future())
+
+    def record(self, dtype: str, ranks: int, sent: int, result: Result) -> None:
+        record(Record(self._collective, dtype, ranks, sent, result, time.monotonic() - self._time, self._nanoseconds))
+
+
 class Buffers:
     """The memory of a session's rank, as tensors.
 
@@ -106,11 +123,11 @@ class Buffers:
         def finish() -> None:
             self._copy(receive, call.element, call.receive, out=True)
 
-        begun, work = time.monotonic(), CollectiveWork(outputs, finish)
+        begun, work = _Begun(call.collective), CollectiveWork(outputs, finish)
 
         def ended(result: Result | DmaceError) -> None:
             if isinstance(result, Result):
-                record(Record(call.collective, call.dtype, ranks, sent * size, result, time.monotonic() - begun))
+                begun.record(call.dtype, ranks, sent * size, result)
             work.end(result if isinstance(result, DmaceError) else None)
             release()
 
@@ -126,6 +143,7 @@ class Buffers:
         except BaseException:
             release()
             raise
+        begun.profile(work)
         return work
 
     def transfer(self, group: str, ranks: int, tensor: Any, *, sends: bool, peer: int, tag: int,
@@ -138,13 +156,12 @@ class Buffers:
             if not sends:
                 self._copy(offset, tensor.dtype, [tensor], out=True)
 
-        begun, work = time.monotonic(), CollectiveWork([tensor], finish)
+        begun, work = _Begun("SEND" if sends else "RECEIVE"), CollectiveWork([tensor], finish)
 
         def ended(result: Result | DmaceError) -> None:
             if isinstance(result, Result):
                 work.source = result.source
-                record(Record("SEND" if sends else "RECEIVE", "INT8", ranks, length if sends else 0, result,
-                              time.monotonic() - begun))
+                begun.record("INT8", ranks, length if sends else 0, result)
             work.end(result if isinstance(result, DmaceError) else None)
             memory.release(offset)
 
@@ -156,6 +173,7 @@ class Buffers:
         except BaseException:
             memory.release(offset)
             raise
+        begun.profile(work)
         return work
 
     def _copy(self, offset: int, element: Any, views: Sequence[Any], *, out: bool) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """This process's connection to a cluster, shared by its process groups."""
 
+import atexit
 import shutil
 import threading
 from collections.abc import Sequence
@@ -49,6 +50,11 @@ class Session:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
         self._groups = 0
+        # The interpreter must not end while the client's thread is within PyTorch: the process would be aborted.
+        atexit.register(self._stop)
+
+    def _stop(self) -> None:
+        self.client.close(leave=False)
 
     def open_group(self, name: str, ranks: Sequence[int]) -> int:
         """Open a group of global ranks, and return the number of its communicator."""
@@ -67,6 +73,7 @@ class Session:
         self._groups -= 1
         if not self._groups:
             self.client.close()
+            atexit.unregister(self._stop)
             if _session is self:
                 _session = None
 

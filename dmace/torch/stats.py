@@ -31,6 +31,8 @@ class Record:
         Cycles and bytes, of all ranks together.
     seconds : float
         From this rank's post to its completion on this machine: the time of the simulation, and of waiting for others.
+    begun : int
+        Time of the post, in nanoseconds since 1970.
     """
 
     collective: str
@@ -39,6 +41,7 @@ class Record:
     bytes: int
     result: Result
     seconds: float
+    begun: int = 0
 
 
 class Stats:
@@ -57,6 +60,13 @@ class Stats:
     def cycles(self) -> int:
         """Sum of the RTL's cycles of all collectives."""
         return sum(one.result.cycles for one in self.records)
+
+    @property
+    def simulated_share(self) -> float:
+        """Share of the collectives' time, from post to completion, in which the process of the cluster simulated them.
+        The rest are copies, messages, and waiting for other ranks and other collectives."""
+        seconds = sum(one.seconds for one in self.records)
+        return sum(one.result.seconds for one in self.records) / seconds if seconds else 0.0
 
     def predicted_seconds(self, clock_mhz: float) -> float:
         """Time of these collectives on accelerators of this clock frequency, one after the other."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``Work`` of collectives: a future that the client's thread completes."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -80,6 +81,10 @@ class CollectiveWork(Work):
         seconds = timeout.total_seconds() if timeout else 0.0
         if not self._ended.wait(seconds or None):
             raise DmaceError(f"The collective has not completed within {seconds:g} s.")
+        if not self._future.done():
+            # Another thread completes it now; without this, its value could be missing after the wait.
+            with contextlib.suppress(RuntimeError):
+                self._future.wait()
         if self._failure is not None:
             raise self._failure
         return True

@@ -3,6 +3,7 @@
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Sequence
 from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SHRINK, fcntl
 from typing import Any
@@ -115,7 +116,7 @@ class Accelerators:
         """
         cluster, ranks = self._cluster, matched.group.ranks
         words = self._words(matched)
-        before, posted = cluster.statistics(), cluster.cycle
+        before, posted, begun = cluster.statistics(), cluster.cycle, time.monotonic()
         cluster.do(*(cluster.drivers[rank].post(_QUEUE, word) for rank, word in zip(ranks, words, strict=True)))
         cluster.clear_watches()
         address = cluster.completion_address(_QUEUE)
@@ -132,8 +133,8 @@ class Accelerators:
         if reason != Reason.DONE:
             raise ClusterFailed(f"{name} of group {matched.group.name} had not ended after {LIMIT:,} cycles.\n"
                                 f"{cluster.waits()}")
-        return self._result(before, [cluster.met(rank, number) - posted
-                                     for rank, number in zip(ranks, watches, strict=True)])
+        ended = [cluster.met(rank, number) - posted for rank, number in zip(ranks, watches, strict=True)]
+        return self._result(before, begun, ended)
 
     def transfer(self, paired: Paired, progress: Callable[[int], object]) -> Result:
         """Move the bytes of a send to its receive's buffer. Parameters and errors as of :meth:`run`."""
@@ -144,15 +145,15 @@ class Accelerators:
             if one.offset + one.length > self._size:
                 raise UserError(f"The buffer of a {one.collective} must end within the rank's memory of {self._size:,} "
                                 f"bytes, not at {one.offset + one.length:,}.")
-        before, posted = cluster.statistics(), cluster.cycle
+        before, posted, begun = cluster.statistics(), cluster.cycle, time.monotonic()
         self._puts.transfer((paired.source, paired.send.offset), (paired.target, paired.receive.offset),
                             paired.send.length, progress)
-        return self._result(before, [cluster.cycle - posted], source=paired.group.ranks.index(paired.source))
+        return self._result(before, begun, [cluster.cycle - posted], source=paired.group.ranks.index(paired.source))
 
-    def _result(self, before: Statistics, ended: list[int], source: int = -1) -> Result:
+    def _result(self, before: Statistics, begun: float, ended: list[int], source: int = -1) -> Result:
         cluster, found = self._cluster, since(before, self._cluster.statistics())
         return Result(
-            cycles=max(ended), ended=ended, source=source,
+            cycles=max(ended), ended=ended, source=source, seconds=time.monotonic() - begun,
             read_bytes=sum(one["read_beats"] for one in found["memories"]) * cluster.config.beat_bytes,
             written_bytes=sum(one["write_bytes"] for one in found["memories"]),
             payload_bytes=sum(one["payload_bytes"] for one in found["links"]),
