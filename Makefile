@@ -38,7 +38,7 @@ demo-train:
 
 demo-torch:
 	@scripts/setup.sh torch
-	@$(PYTHON) examples/torch_characters.py $(ARGS)
+	@$(PYTHON) examples/torch_characters.py --report build/torch.html $(ARGS)
 
 demo-predict:
 	@scripts/setup.sh

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 import dmace.torch
+from dmace.torch import Record
 
 TEXT = Path(__file__).parents[1] / "LICENSE"
 CONTEXT, BATCH, WIDTH, HEADS = 16, 8, 16, 2
@@ -75,9 +77,10 @@ def batch(text: Any, step: int, rank: int) -> tuple[Any, Any]:
     return rows[:, :-1], rows[:, 1:]
 
 
-def train(steps: int, *, bucket_mb: float | None = None, fsdp: bool = False) -> tuple[list[float], str]:
+def train(steps: int, *, bucket_mb: float | None = None, fsdp: bool = False,
+          ended: Callable[[float], object] = lambda loss: None) -> tuple[list[float], str]:
     """Train within a process group that exists: the ranks' mean loss of each step, and a digest of this rank's
-    parameters. ``bucket_mb`` is of DDP; None: its default."""
+    parameters. ``bucket_mb`` is of DDP; None: its default. ``ended`` receives the loss at the end of each step."""
     torch.manual_seed(1)
     text, characters = corpus()
     model: Any = Transformer(characters)
@@ -103,11 +106,47 @@ def train(steps: int, *, bucket_mb: float | None = None, fsdp: bool = False) -> 
         mean = loss.detach().clone()
         dist.all_reduce(mean)
         losses.append((mean / dist.get_world_size()).item())
+        ended(losses[-1])
     digest = hashlib.sha256()
     for parameter in model.parameters():
         own = parameter.to_local() if fsdp else parameter
         digest.update(own.detach().contiguous().view(torch.uint8).numpy().tobytes())
     return losses, digest.hexdigest()
+
+
+def write_page(path: Path, losses: list[float], steps: list[Sequence[Record]], clock_mhz: float, title: str) -> None:
+    """Write a page with the loss of each step and its communication: the records of its collectives."""
+    from matplotlib.figure import Figure
+
+    from sim.system.report.page import figure, page, section, table
+    from sim.system.report.plots import svg
+
+    plot = Figure(figsize=(9, 5))
+    upper, lower = plot.subplots(2, 1, sharex=True)
+    upper.plot(range(len(losses)), losses, marker="o")
+    upper.set_ylabel("loss")
+    names = sorted({one.collective for step in steps for one in step})
+    bottom = [0.0] * len(steps)
+    for name in names:
+        times = [sum(one.result.cycles for one in step if one.collective == name) / clock_mhz for step in steps]
+        lower.bar(range(len(steps)), times, bottom=bottom, label=name)
+        bottom = [a + b for a, b in zip(bottom, times, strict=True)]
+    lower.set_ylabel(f"us at {clock_mhz:g} MHz")
+    lower.set_xlabel("step")
+    lower.legend(frameon=False, fontsize="small")
+    records = [one for step in steps for one in step]
+    rows = [{"collective": name, "number": len(found), "bytes sent": sum(one.bytes for one in found),
+             **{field.replace("_", " "): sum(getattr(one.result, field) for one in found) for field in (
+                 "cycles", "read_bytes", "written_bytes", "payload_bytes", "header_bytes", "lost_packets")},
+             "us predicted": sum(one.result.cycles for one in found) / clock_mhz,
+             "s here": sum(one.seconds for one in found), "s of simulation": sum(one.result.seconds for one in found)}
+            for name in names if (found := [one for one in records if one.collective == name])]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(
+        title, figure(svg(plot), "Loss, and the time of the collectives on accelerators, one after the other."),
+        section("Collectives of rank 0", table(rows)),
+        section("Losses", table([{"step": step, "loss": f"{loss:.9f}", "bits": loss.hex()}
+                                 for step, loss in enumerate(losses)]))), encoding="utf-8")
 
 
 def run_rank(rank: int, ranks: int, store: str, args: argparse.Namespace) -> None:
@@ -119,7 +158,12 @@ def run_rank(rank: int, ranks: int, store: str, args: argparse.Namespace) -> Non
     begun = time.monotonic()
     dist.init_process_group(args.backend, timeout=timedelta(minutes=10), pg_options=options, **init)
     started = time.monotonic()
-    losses, digest = train(args.steps, bucket_mb=args.bucket_mb, fsdp=args.fsdp)
+    steps: list[Sequence[Record]] = []
+
+    def step_ended(loss: float) -> None:
+        steps.append(dmace.torch.stats().records[sum(map(len, steps)):])
+
+    losses, digest = train(args.steps, bucket_mb=args.bucket_mb, fsdp=args.fsdp, ended=step_ended)
     ended = time.monotonic()
     if dist.get_rank() == 0:
         for step, loss in enumerate(losses):
@@ -128,7 +172,14 @@ def run_rank(rank: int, ranks: int, store: str, args: argparse.Namespace) -> Non
         if args.backend == "dmace":
             found = dmace.torch.stats()
             print(f"\n{found}\n\n{found.cycles:,} cycles; at {args.clock} MHz the collectives take "
-                  f"{found.predicted_seconds(args.clock) * 1e3:.3f} ms")
+                  f"{found.predicted_seconds(args.clock) * 1e3:.3f} ms, and {found.simulated_share:.0%} of their time "
+                  "here is simulation")
+            if args.report:
+                write_page(Path(args.report), losses, steps, args.clock,
+                           f"A transformer on {dist.get_world_size()} ranks, with {'FSDP2' if args.fsdp else 'DDP'}")
+                print(f"\nlosses and communication: {args.report}")
+            if args.trace:
+                dmace.torch.write_trace(args.trace, clock_mhz=args.clock, label="rank 0")
         if args.json:
             Path(args.json).write_text(json.dumps({"losses": losses, "digest": digest}), encoding="utf-8")
     dist.destroy_process_group()
@@ -145,6 +196,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--faults", default="", metavar="SPEC", help="faults of links, such as loss=0.01")
     parser.add_argument("--clock", type=float, default=250, metavar="MHZ", help="of the prediction (default: 250)")
     parser.add_argument("--json", metavar="FILE", help="write losses and a digest of the parameters")
+    parser.add_argument("--report", metavar="FILE.html", help="write a page with losses and communication")
+    parser.add_argument("--trace", metavar="FILE", help="write rank 0's collectives for Perfetto or Chrome")
     args = parser.parse_args(arguments)
     if "RANK" in os.environ:
         run_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "", args)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In the process of a rank: PyTorch's own tests of backends, ``DistributedTest`` of its wheel, one after the other.
+
+PyTorch starts new processes for each test. Here one process runs all of them, and begins a new process group after a
+test that has failed. ``python -m tests.torch_backend.torch_suite [PATTERN]`` prints the list of docs/torch.md.
+"""
+
+import os
+import re
+import sys
+import time
+import unittest
+from collections import Counter
+from datetime import timedelta
+
+import torch.distributed as dist
+
+import dmace.torch
+from tests.torch_backend.rank import start
+
+COLLECTIVES = (r"test_(get_|Backend|destroy|new_sub|coalescing|batch_isend|send_recv|isend|irecv|broadcast|reduce|"
+               r"all_reduce|sparse|scatter|gather|all_gather|all_to_all|barrier)(?!.*(cuda|nccl|gpu|multigpu))")
+LONGEST = 60.0
+"""Seconds of a collective, and of a rank's wait for the others."""
+
+
+def suite(store, path, pattern=COLLECTIVES):
+    """For each test whose name matches: how it has ended at this rank, why, and the seconds; then the counts of
+    collectives on the accelerators."""
+    folder = os.path.dirname(store) + "/" + os.path.basename(store) + ".files"
+    for name in ("barrier", "test_dir", "init_dir"):
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+    os.environ |= {"BACKEND": "dmace", "TEMP_DIR": folder, "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    from torch.testing._internal import common_utils
+    from torch.testing._internal.distributed.distributed_test import Barrier, DistributedTest
+
+    class Suite(common_utils.TestCase, DistributedTest._DistTestBase):
+        def _barrier(self, *args, **kwargs):
+            Barrier.sync(*args, **{"timeout": LONGEST} | kwargs)
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    agreement = dist.FileStore(f"{store}.agreement", size)
+    agreement.set_timeout(timedelta(seconds=2 * LONGEST))
+
+    def begin(number):
+        start(f"{store}.{number}", socket=path, fallback="gloo", timeout=LONGEST)
+
+    results = {}
+    names = [name for name in sorted(dir(Suite)) if re.match(pattern, name)]
+    begin(0)
+    for number, name in enumerate(names, 1):
+        Barrier.barrier_id = 1000 * number
+        one = Suite(name)
+        one.rank, one.file_name = rank, f"{folder}/init{number}"
+        began, before = time.monotonic(), len(dmace.torch.stats().records)
+        try:
+            getattr(one, name)()
+            status, why = "passed", ""
+        except unittest.SkipTest as error:
+            status, why = "skipped", str(error)
+        except SystemExit as error:
+            status, why = "skipped", f"exit code {error.code}"
+        except Exception as error:
+            status, why = "failed", f"{type(error).__name__}: {error}".split("\n")[0][:300]
+        found = Counter(record.collective for record in dmace.torch.stats().records[before:])
+        results[name] = [status, why, round(time.monotonic() - began, 2), dict(found)]
+        agreement.set(f"{name}.{rank}", status)
+        if any(agreement.get(f"{name}.{other}") == b"failed" for other in range(size)):
+            try:
+                dist.destroy_process_group()
+            except Exception as error:
+                results[name][1] += f" ({error})"
+            agreement.set(f"{name}.{rank}.ended", "")
+            agreement.wait([f"{name}.{other}.ended" for other in range(size)])
+            begin(number)
+    dist.destroy_process_group()
+    return results
+
+
+def main():
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from tests.cluster_server.test_processes import cluster
+    from tests.torch_backend import processes
+
+    processes.LIMIT = 3600
+    arguments = {"pattern": sys.argv[1]} if len(sys.argv) > 1 else {}
+    with TemporaryDirectory() as folder, cluster(Path(folder), "--nodes", "3", "--memory", "64", "--puts") as path:
+        ranks = processes.run("torch_suite.suite", 3, path=path, **arguments)
+    for name in ranks[0]:
+        ends = [rank[name] for rank in ranks]
+        worst = next((end for kind in ("failed", "passed") for end in ends if end[0] == kind), ends[0])
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(sum((Counter(end[3]) for end in ends),
+                                                                           Counter()).items()))
+        print(f"{worst[0]:8} {name}  {max(end[2] for end in ends):.1f} s  [{counts}] {worst[1]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
