@@ -12,15 +12,15 @@ ROOT = Path(__file__).parents[2]
 LIMIT = 150
 
 
-def run(scenario, size=4, *, environment=None, **arguments):
+def run(scenario, size=4, *, environment=None, limit=LIMIT, **arguments):
     """As :func:`run_all`, of one function: the results, by rank."""
-    return [results[0] for results in run_all([(scenario, arguments)], size, environment=environment)]
+    return [results[0] for results in run_all([(scenario, arguments)], size, environment=environment, limit=limit)]
 
 
-def run_all(scenarios, size=4, *, environment=None):
+def run_all(scenarios, size=4, *, environment=None, limit=LIMIT):
     """Each ``MODULE.FUNCTION`` of ``tests.torch_backend`` with its arguments, in ``size`` processes: lists of the
     results, by rank. PyTorch is imported once for all of them."""
-    statuses, outputs = _run(scenarios, size, environment or {})
+    statuses, outputs = _run(scenarios, size, environment or {}, limit)
     assert statuses == [0] * size, (statuses, outputs)
     return outputs
 
@@ -33,7 +33,7 @@ def run_killed(scenario, victim, size=4, **arguments):
     return [output and output[0] for output in outputs]
 
 
-def _run(scenarios, size, environment):
+def _run(scenarios, size, environment, limit=LIMIT):
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(size):
@@ -42,7 +42,7 @@ def _run(scenarios, size, environment):
             ranks.append(subprocess.Popen([sys.executable, "-m", "tests.torch_backend.rank"], cwd=ROOT, env=own,
                                           stdout=subprocess.PIPE, text=True))
         try:
-            outputs = [rank.communicate(timeout=LIMIT)[0] for rank in ranks]
+            outputs = [rank.communicate(timeout=limit)[0] for rank in ranks]
         finally:
             for rank in ranks:
                 rank.kill()

@@ -18,7 +18,8 @@ HINT = 'Gloo does it with Options(fallback="gloo").'
 ERRORS = {
     "type": f"The accelerator does not reduce elements of type torch.int64. {HINT}",
     "operation": f"A reduction must be one of SUM, AVG, MIN, MAX, PROD, not BXOR. {HINT}",
-    "send": f"send is a transfer between two ranks, which a cluster of accelerators does not do. {HINT}",
+    "send": "send is a transfer between two ranks, for which the cluster must have endpoints with DMA engines: "
+            f"Options(puts=True). {HINT}",
     "shape": "The longer tensor of all_gather must have 4 times the 2 elements of the other, not 9.",
     "splits": "Splits of a tensor of shape (4,) must be 4 lengths with the sum 4, not [1, 1, 1, 2].",
     "options": "All groups of a process have the options of the first one of the backend dmace.",

@@ -55,13 +55,23 @@ def test_digits(clusters):
         same_but_for_rounding(first, gloo)
 
 
-@pytest.mark.parametrize("victim", (0, 2))
-def test_killed_rank(victim):
-    found = run_killed("training.killed", victim, after=0.5)
-    for rank, one in enumerate(found):
-        if rank != victim:
-            assert f"Rank {victim} has ended without leaving the cluster." in one["error"]
-            assert one["seconds"] < 20
+def test_killed_rank():
+    """Rank 0, which has started the cluster, during the backward pass."""
+    for one in run_killed("training.killed", 0, after=0.5)[1:]:
+        assert "Rank 0 has ended without leaving the cluster." in one["error"]
+        assert one["seconds"] < 20
+
+
+def test_killed_ranks(clusters, seed):
+    from tests.torch_backend.kills import START, TIMEOUT
+
+    command = [sys.executable, "-m", "tests.torch_backend.kills", clusters(*RING), "4", "3", str(seed)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT, timeout=300,
+                            env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
+    for one in json.loads(output):
+        assert one["hung"] == [] and len(one["others"]) == 3, one
+        for error, seconds in one["others"]:
+            assert error and seconds < START + TIMEOUT, one
 
 
 def test_exception_of_a_rank():

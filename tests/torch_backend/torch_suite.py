@@ -82,12 +82,11 @@ def main():
     from tempfile import TemporaryDirectory
 
     from tests.cluster_server.test_processes import cluster
-    from tests.torch_backend import processes
+    from tests.torch_backend.processes import run
 
-    processes.LIMIT = 3600
     arguments = {"pattern": sys.argv[1]} if len(sys.argv) > 1 else {}
     with TemporaryDirectory() as folder, cluster(Path(folder), "--nodes", "3", "--memory", "64", "--puts") as path:
-        ranks = processes.run("torch_suite.suite", 3, path=path, **arguments)
+        ranks = run("torch_suite.suite", 3, path=path, limit=3600, **arguments)
     for name in ranks[0]:
         ends = [rank[name] for rank in ranks]
         worst = next((end for kind in ("failed", "passed") for end in ends if end[0] == kind), ends[0])
