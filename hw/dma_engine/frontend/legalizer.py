@@ -25,7 +25,7 @@ from hw.common.sizes import (
     PAGE_ID_WIDTH,
     SMALL_PAGE_BITS,
 )
-from hw.dma_engine.config import LENGTH_WIDTH, TARGETS, DmaConfig
+from hw.dma_engine.config import REQUEST_LENGTH_WIDTH, TARGETS, DmaConfig
 from hw.dma_engine.layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
@@ -100,7 +100,7 @@ class Legalizer(wiring.Component):
                   "signal": 1, "phase": 1, "src_paged": 1, "src_large": 1, "dst_paged": 1, "dst_large": 1}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
-            "src_offset": OFFSET_WIDTH, "src_advance": LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
+            "src_offset": OFFSET_WIDTH, "src_advance": REQUEST_LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
             "src_first": OFFSET_WIDTH + 1 - SMALL_PAGE_BITS, "dst_first": PAGE_ID_WIDTH,
             "src_start": 12,                            # source position in its 4 KiB page
             "src_end": OFFSET_WIDTH + 1, "dst_end": OFFSET_WIDTH + 1,

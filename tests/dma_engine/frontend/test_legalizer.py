@@ -18,16 +18,16 @@ GOOD = {"base_page": 0x12345, "length": 1 << 36, "domain": 3, "readable": 1, "wr
 SETTINGS = {"domain": 3, "sc_enable": 1, "rc_enable": 1, "target": 2}
 
 
-def segments(src, dst, length, **more):
-    """Segments that the scheduler issues for a request, with the bytes of each."""
-    last, start = dst % SEGMENT + length - 1, dst
-    for number in range(last // SEGMENT + 1):
+def segments(src, dst, length, numbers=None, **more):
+    """Segments that the scheduler issues for a request, or those of some numbers, with the bytes of each."""
+    last = dst % SEGMENT + length - 1
+    for number in range(last // SEGMENT + 1) if numbers is None else numbers:
+        start = max(dst, (dst // SEGMENT + number) * SEGMENT)
         size = min(dst + length, (start // SEGMENT + 1) * SEGMENT) - start
         yield {"src": src + start - dst, "dst": start, "size": size, "segment": {
             "number": number, "first": number == 0, "last": number == last // SEGMENT,
             "request": {"src_offset": src, "dst_offset": dst, "length": length, "last_segment": last // SEGMENT,
                         "end_position": last % SEGMENT, **more}}}
-        start += size
 
 
 def page_of(entry, position):
@@ -185,6 +185,17 @@ def compare(got, case):
 
 def no_pages(number):
     return 0, 0
+
+
+@pytest.mark.parametrize("src, dst", [(0, 0), (13, 70)])
+def test_source_beyond_256_mib_of_a_request(src, dst, seed):
+    """Regression: the source of an ARK request of more than 2^28 bytes started again after every 2^28 bytes."""
+    length = (1 << 34) - 1
+    last = (dst % SEGMENT + length - 1) // SEGMENT
+    numbers = [0, 1, *((1 << bit) // SEGMENT + step for bit in range(26, 34) for step in (-1, 0, 1)), last - 1, last]
+    cases = [case | {"src_entry": GOOD, "dst_entry": GOOD | {"base_page": 0x777}, "settings": SETTINGS}
+             for case in segments(src, dst, length, numbers)]
+    assert set(exercise(SMALL, cases, no_pages, random.Random(seed), (0.0, 0.0))) == {Status.OK}
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
