@@ -31,6 +31,10 @@ def _stream(name, file, old, new, proof):
     return Mutant(name=name, path=f"hw/stream/{file}.py", old=old, new=new, proof=f"tests/formal/{proof}")
 
 
+def _engine(name, file, old, new, proof):
+    return Mutant(name=name, path=f"hw/dma_engine/{file}.py", old=old, new=new, proof=f"tests/formal/{proof}")
+
+
 MUTANTS = [
     _stream("skid-lost-item", "skid", "            m.d.sync += spare_free.eq(0)",
             "            m.d.sync += spare_free.eq(1)",
@@ -72,6 +76,16 @@ MUTANTS = [
             "test_routes.py::test_round_robin[9]"),
     _stream("arbiter-pointer", "arbiter", "first.eq(_number(Cat(self.grant_onehot[-1], self.grant_onehot[:-1])))",
             "first.eq(_number(self.grant_onehot))", "test_routes.py::test_round_robin[3]"),
+    _engine("legalizer-bounds-off-by-one", "frontend/legalizer", "b.bad[CHECKS.index(Status.DST_BOUNDS)].eq("
+            "a.dst_end > a.dst_length)", "b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length + 1)",
+            "test_legalizer.py::test_legalizer"),
+    _engine("legalizer-long-requests", "frontend/legalizer", '"src_advance": REQUEST_LENGTH_WIDTH', '"src_advance": 28',
+            "test_legalizer.py::test_legalizer"),
+    _engine("legalizer-next-page", "frontend/legalizer", "| (segment.jumps & ~pages.next.present)", "| 0",
+            "test_legalizer.py::test_legalizer"),
+    _engine("legalizer-one-domain", "frontend/legalizer",
+            "b.bad[CHECKS.index(Status.DST_DOMAIN)].eq(a.dst_differs.any())",
+            "b.bad[CHECKS.index(Status.DST_DOMAIN)].eq(a.dst_differs[:-1].any())", "test_legalizer.py::test_legalizer"),
     _stream("credit-lost", "credit", "self.available - self.take + self.give, self.available + self.give",
             "self.available - self.take, self.available + self.give", "test_credits.py::test_credits_add_up[5-3-2]"),
 ]
