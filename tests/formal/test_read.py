@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containment and credits, second block: read issue reads the beats of segments that passed their checks, and no others,
+"""Containment and credits, second block: read issue reads the beats of segments that passed their checks and no others,
 each in at most two bursts that do not cross 4 KiB, and only with a reserved buffer slot for each beat. By induction.
 """
 
@@ -27,7 +27,8 @@ class Issued(wiring.Component):
     """Every burst on AR, compared with the segment or the fetch from which it was made.
 
     Assumed of the legalizer: what ``test_legalizer.py`` asserts of the numbers of beats. Of the beat buffer: a slot is
-    freed only while one is reserved. Of the rings: a burst of descriptors does not cross 4 KiB. Streams keep their rules.
+    freed only while one is reserved. Of the rings: a burst of descriptors does not cross 4 KiB. Of all streams: their
+    rules.
     """
 
     def __init__(self):

@@ -65,7 +65,7 @@ class Aligner(wiring.Component):
         wiring.connect(m, out.o, wiring.flipped(self.w))
 
         # -- Stage 1: the step, while its beat comes out of the buffer.
-        step, step_valid = Signal(step_layout(config)), Signal()
+        step, step_valid = Signal(step_layout(config), name="step"), Signal(name="step_valid")
         opposite = Signal.like(step.shift)          # ``shift`` with every bit inverted
         advance = Signal()
         m.d.comb += self.steps.ready.eq(advance)
@@ -77,9 +77,9 @@ class Aligner(wiring.Component):
         now, before = (Signal(config.data_width, reset_less=True, name=name) for name in ("now", "before"))
         below = Signal(lanes, reset_less=True)      # lanes taken from the beat before
         strobes = Signal(lanes, reset_less=True)
-        emit, ends, failed = Signal(), Signal(), Signal()
+        emit, ends, failed = (Signal(name=name) for name in ("emit", "ends", "failed"))
         words = config.data_width // len(step.word)
-        word, is_word, failing = Signal.like(step.word), Signal(), Signal()
+        word, is_word, failing = Signal.like(step.word, name="word"), Signal(name="is_word"), Signal(name="failing")
         # The beats of block RAM are late-arriving: stage 3 applies the highest two bits of the shift.
         early = len(step.shift) - 2
         late, late_opposite, turned = Signal(2), Signal(2), Signal.like(now)

@@ -159,8 +159,8 @@ class WriteSequencer(wiring.Component):
         ]
 
         # -- The next segment, with its context and its first slot.
-        ready, begin = Signal(), Signal()
-        ready_tag, ready_slot = Signal(config.tag_bits), Signal(config.slot_bits)
+        ready, begin = Signal(name="ready"), Signal(name="begin")
+        ready_tag, ready_slot = Signal(config.tag_bits, name="ready_tag"), Signal(config.slot_bits, name="ready_slot")
         m.d.comb += [
             self.arrived.ready.eq(~ready | begin),
             read.addr.eq(self.arrived.payload),
@@ -176,9 +176,10 @@ class WriteSequencer(wiring.Component):
         tag = Signal(config.tag_bits)
         current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes,
                                             "queue": config.queue_bits, "epoch": EPOCH_WIDTH}))
-        takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
-        takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step is taken
-        behind, ends = Signal(), Signal()           # one more than emits_left; it is the last step
+        takes_left, emits_left = (Signal(count, name=name) for name in ("takes_left", "emits_left"))
+        emitted = Signal(name="emitted")
+        takes_some, moves = Signal(name="takes_some"), Signal(name="moves")     # takes_left != 0; its next step is taken
+        behind, ends = Signal(name="behind"), Signal(name="ends")       # one more than emits_left; it is the last step
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_DEPTH)
         wiring.connect(m, addresses.o, wiring.flipped(self.aw))
         m.d.comb += [self.aw_level.level.eq(addresses.level), self.aw_level.taken.eq(self.aw.valid & self.aw.ready)]
