@@ -4,6 +4,7 @@
 Slot and FSM follow from its number, as in the hardware. Ports belong to pipes, each with lanes of its own.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from hw.ace.config import SRAM_RUN_BEATS, AceConfig
@@ -11,12 +12,19 @@ from hw.ace.config import SRAM_RUN_BEATS, AceConfig
 from .banks import Banks, Stream
 from .chunk import Chunk
 from .endpoint import WAITS, Decision, Endpoint
+from .grains import Grain, Leg
 from .kernel import Server
 from .lanes import Lanes
 from .picker import Picker
-from .routes import Grain, Leg
 
 __all__ = ["Accelerator"]
+
+
+def _grant_comes(endpoint: Endpoint) -> Callable[..., object]:
+    assert isinstance(endpoint, Accelerator)
+    return endpoint.grant_comes
+
+
 _DRAIN, _FILL = 0, 1
 """Users of the banks."""
 
@@ -141,9 +149,8 @@ class Accelerator(Endpoint):
             self._grant(chunk, leg)
 
     def _grant(self, chunk: Chunk, leg: Leg) -> None:
-        upstream = self.neighbours[leg.port ^ 1]
-        assert isinstance(upstream, Accelerator)
-        self.ports[leg.port ^ 1].signal(upstream.grant_comes, (
+        port = leg.port ^ 1
+        self.ports[port].signal(self.towards(port, self.config.header_bytes, _grant_comes), (
             chunk.operation.number, chunk.index, chunk.leg, chunk.safe, leg.port))
 
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:

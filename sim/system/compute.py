@@ -66,13 +66,15 @@ class Compute:
         self._waiting: deque[_Job] = deque()
         self._jobs: list[_Job] = []
         self._communicating = False
+        self._slower = machine.config.stragglers.compute_factors(rank)
 
     @property
     def busy(self) -> int:
         return self._slot_ticks // self.slots
 
     def run(self, seconds: float, memory_bytes: float, ended: Callable[[int], object]) -> None:
-        self._waiting.append(_Job(seconds, memory_bytes, ended))
+        slower = next(self._slower)
+        self._waiting.append(_Job(seconds * slower, memory_bytes * slower, ended))
         if len(self._jobs) < self.slots:
             self._next()
 

@@ -12,7 +12,9 @@ from hw.errors import UserError
 from .calibration import Calibration
 from .endpoint_kinds import ENDPOINTS, EndpointKind
 from .memory import POOLS
-from .parts import LinkConfig, Npu, check, default_links
+from .networks import LinkConfig, check_network, default_links
+from .parts import Npu, check
+from .stragglers import Stragglers
 
 __all__ = ["ENDPOINTS", "MAX_RANKS", "EndpointKind", "LinkConfig", "MachineConfig", "Npu"]
 
@@ -55,7 +57,7 @@ def by_rule(config: "MachineConfig") -> EndpointKind:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfig:
-    """A torus of equal ranks.
+    """Ranks on a torus, or on switches.
 
     Parameters
     ----------
@@ -66,6 +68,7 @@ class MachineConfig:
     links : LinkConfig, or one for each dimension
         By default: the first dimension inside a package (200 GB/s, 90 cycles), the others between packages (25 GB/s,
         500 cycles), recalled from the ACE paper. By default, a machine of one dimension has the links of the first.
+        :data:`.networks.NETWORKS` has others, with switches.
     npu : Npu
     order : str
         Order in which the chunks of collectives start: ``fifo``, ``lifo`` (the latest issued first), ``priority`` (the
@@ -117,6 +120,8 @@ class MachineConfig:
         Bytes that the accelerator moves per cycle: its data width.
     calibration : Calibration or None
         Latencies of the accelerator; None loads the file that is part of the simulator.
+    stragglers : Stragglers
+        Slow ranks; only with ``fold=False``.
     fold : bool
         One rank represents all, which must all do the same. Operations of some ranks only need ``fold=False``.
     distinct : tuple of int
@@ -148,6 +153,7 @@ class MachineConfig:
     memory_pool: str = "shared"
     clock_hz: float = 1.245e9
     calibration: Calibration | None = None
+    stragglers: Stragglers = field(default_factory=Stragglers)
     fold: bool = True
     distinct: tuple[int, ...] = ()
 
@@ -172,6 +178,7 @@ class MachineConfig:
         put("distinct", tuple(sorted(set(self.distinct))))
         if not set(self.distinct) <= set(range(len(self.shape))):
             raise UserError(f"distinct must be dimensions of {len(self.shape)}, counted from 0, not {self.distinct!r}.")
+        check_network(links[:len(self.shape)], self.shape)
         for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS), ("sizes", SIZES),
                               ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
@@ -194,6 +201,7 @@ class MachineConfig:
         for name, cycles in (self.calibration.cycles if self.calibration else {}).items():
             if not 0 <= cycles <= MOST_CYCLES:
                 raise UserError(f"calibration.{name} must be from 0 to {MOST_CYCLES:,}, not {cycles!r}.")
+        self._check_network()
         if kind.per_dimension is not None and (not self.fold or self.distinct):
             raise UserError("per_dimension of an endpoint needs a machine with fold=True: ranks could wait for each "
                             "other.")
@@ -212,6 +220,25 @@ class MachineConfig:
                             f"{kind.name}.")
         if kind.engine == "sram" and self.slots is not None and self.slots < 1:
             raise UserError(f"SRAM of {kind.sram_bytes:,} bytes cannot hold a chunk of {self.chunk_bytes:,} bytes.")
+
+    def _check_network(self) -> None:
+        """Switches and stragglers beside endpoint and rules."""
+        kind, slow = self.kind, self.stragglers
+        if slow.any and self.fold:
+            raise UserError("stragglers need fold=false, as one rank cannot represent ranks that differ.")
+        if slow.rank is not None and slow.rank >= self.ranks:
+            raise UserError(f"stragglers.rank must be one of 0 to {self.ranks - 1}, not {slow.rank}.")
+        switched = any(link.switched for link in self.dimension_links)
+        if kind.switched != "ring" and kind.engine == "sram":
+            raise UserError(f"switched={kind.switched} is not for an accelerator, whose programs are rings, so not for "
+                            f"the endpoint {kind.name}.")
+        if switched and self.whole_packets:
+            raise UserError("whole_packets=true is for the accelerator's own links, which are rings, so not for links "
+                            "of the kind switch.")
+        if switched and (self.algorithm != "hierarchical" or self.blocking):
+            raise UserError("algorithm and blocking are rules of simulators of rings; with links of the kind switch "
+                            "they must be hierarchical and false, not "
+                            f"{self.algorithm} and {str(self.blocking).lower()}.")
 
     @property
     def ranks(self) -> int:

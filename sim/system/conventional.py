@@ -3,8 +3,8 @@
 
 from .chunk import Chunk
 from .endpoint import Decision, Endpoint, OfEndpoints
+from .grains import Grain, Leg
 from .memory import Reads
-from .routes import Grain, Leg
 
 __all__ = ["Conventional"]
 
@@ -28,7 +28,7 @@ class Conventional(Endpoint):
         self._reads.request(chunk.key, grain.size * (2 if grain.reduce else 1), self.ports[leg.port].offer, chunk)
 
     def comes(self, number: int, index: int, leg: int, grain: Grain, port: int) -> None:
-        self._arrived.append((number, index, leg, grain.size))
+        self._arrived.append((number, index, leg, grain.arriving))
         self.kernel.decide(self.key(Decision.RECEIVE), self._receive)
 
     def _receive(self) -> None:

@@ -6,17 +6,20 @@ starts, waits for an FSM where their number is limited, goes through the legs of
 are in :mod:`.accelerator` and :mod:`.conventional`.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from .background import Backlog
 from .calibration import Calibration
 from .chunk import Chunk
 from .configuration import MachineConfig
-from .kernel import Kernel, Server
+from .grains import Grain, Leg
+from .kernel import Kernel, Server, picoseconds
 from .memory import Memory
 from .operation import Operation
 from .picker import Picker
 from .port import Port, Taken
-from .routes import Grain, Leg
+from .switches import Switch
 
 __all__ = ["WAITS", "Decision", "Endpoint", "OfEndpoints"]
 
@@ -35,6 +38,13 @@ class Decision:
     """And the following ones, one for each dimension."""
 
 
+_Handler = Callable[["Endpoint"], Callable[..., object]]
+
+
+def _comes(endpoint: "Endpoint") -> Callable[..., object]:
+    return endpoint.comes
+
+
 WAITS = ("receive_cycles", "transmit_cycles", "send_cycles", "phase_cycles", "grant_cycles", "start_cycles",
          "divide_cycles", "chunk_cycles", "fill_cycles", "drain_cycles", "turn_cycles", "end_cycles")
 """Latencies of an engine, as :class:`.Calibration` names them."""
@@ -46,10 +56,16 @@ class OfEndpoints(Protocol):
     kernel: Kernel
     config: MachineConfig
     calibration: Calibration
+    switches: list[Switch | None]
+    """By dimension; None where there is a ring."""
     memory_latency: int
     """Picoseconds."""
     agreed: list[list[tuple[Operation, int]]]
     """By communicator, chunks in the order in which all of its ranks begin them: operations, and numbers of chunks."""
+
+    @property
+    def endpoints(self) -> Sequence["Endpoint"]:
+        ...
 
     def communicating(self, rank: int, whether: bool) -> None:
         ...
@@ -82,7 +98,11 @@ class Endpoint:
         self.wait = dict.fromkeys(WAITS, 0)
         self.latency = 0
         self.prepare()
-        self.ports = [self._port(number) for number in range(2 * len(self.config.shape))]
+        self.ports: list[Port] = []
+        for number in range(2 * len(self.config.shape)):
+            # Both directions along a dimension share the link to its switch.
+            shared = number % 2 and machine.switches[number // 2] is not None
+            self.ports.append(self.ports[-1] if shared else self._port(number))
         self.memory = Memory(self.kernel, self.kind.memory_bytes_per_s,
                              min((way for way in self.ways() if way), default=None), self.config.memory_pool)
         self.chunks: dict[tuple[int, int], Chunk] = {}          # by operation and index
@@ -104,9 +124,12 @@ class Endpoint:
 
     def _port(self, number: int) -> Port:
         reader, picker = self.sender(number)
-        return Port(self.kernel, self.config, self.config.dimension_links[number // 2],
-                    key=self.key(Decision.PORT + number), delay=self.wait["transmit_cycles"], reader=reader,
-                    picker=picker)
+        link, switch = self.config.dimension_links[number // 2], self.machine.switches[number // 2]
+        backlog = Backlog(link.background) if link.background.load and switch is None else None
+        return Port(self.kernel, self.config, link, key=self.key(Decision.PORT + number),
+                    delay=self.wait["transmit_cycles"], reader=reader, picker=picker,
+                    slower=self.config.stragglers.link_factor(self.rank),
+                    latency=None if switch is None else switch.up_latency, backlog=backlog)
 
     # -- What engines have of their own
 
@@ -168,6 +191,7 @@ class Endpoint:
         """The rank's command is here."""
         self.communicates(1)
         start = self.wait["start_cycles"] + (self.wait["divide_cycles"] if operation.divides else 0)
+        start += picoseconds(self.kind.launch_s)
         self.kernel.at(self.kernel.now + start, self._begin, operation)
 
     def _begin(self, operation: Operation) -> None:
@@ -178,7 +202,7 @@ class Endpoint:
         self.kernel.decide(self.key(Decision.FILL), self.start_chunks)
 
     def _finish(self, operation: Operation) -> None:
-        end = self.kernel.now + self.wait["end_cycles"] + self.latency
+        end = self.kernel.now + self.wait["end_cycles"] + self.latency + picoseconds(self.kind.sync_s)
         self.kernel.at(end, self._finished, operation)
 
     def _finished(self, operation: Operation) -> None:
@@ -292,8 +316,45 @@ class Endpoint:
         self.has_left(chunk, leg, grain)
         gap = self.wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else 0
         self.kernel.at(self.kernel.now + gap, self._may_offer, chunk)
-        peer = self.neighbours[leg.port]
-        return grain.size, grain.packets, peer.comes, (chunk.operation.number, chunk.index, chunk.leg, grain, leg.port)
+        arguments = (chunk.operation.number, chunk.index, chunk.leg, grain, leg.port)
+        if grain.hop:
+            wire = grain.size + grain.packets * self.config.header_bytes
+            return grain.size, grain.packets, self.towards(leg.port, wire, _comes, grain.hop), arguments
+        return grain.size, grain.packets, self._to_all(leg.port, grain, arguments[:3]), arguments
+
+    def towards(self, port: int, wire: int, handler: _Handler, hop: int = 1) -> Callable[..., object]:
+        """Handler for the end of a port's link: that of the receiver or, if there is a switch, of the switch.
+
+        Parameters
+        ----------
+        port : int
+        wire : int
+            Bytes on the link.
+        handler : callable
+            The handler of an endpoint that receives.
+        hop : int
+            Ranks to the receiver, through a switch.
+        """
+        switch = self.machine.switches[port // 2]
+        if switch is None:
+            return handler(self.neighbours[port])
+        per_byte, endpoints = self.ports[port].per_byte, self.machine.endpoints
+
+        def at_switch(*arguments: object) -> None:
+            switch.forward(self.rank, -hop if port % 2 else hop, wire, per_byte,
+                           lambda rank: handler(endpoints[rank]), arguments)
+        return at_switch
+
+    def _to_all(self, port: int, grain: Grain, order: tuple[int, ...]) -> Callable[..., object]:
+        """Handler for the end of a port's link, where a switch adds the grains of all ranks."""
+        switch, endpoints = self.machine.switches[port // 2], self.machine.endpoints
+        assert switch is not None
+        per_byte = self.ports[port].per_byte
+
+        def at_switch(*arguments: object) -> None:
+            switch.reduce(self.rank, (*order, grain.send), grain, per_byte, lambda rank: _comes(endpoints[rank]),
+                          arguments)
+        return at_switch
 
     def _may_offer(self, chunk: Chunk) -> None:
         chunk.offered = False

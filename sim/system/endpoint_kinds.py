@@ -11,6 +11,9 @@ from .parts import GB, check
 
 __all__ = ["BUILT", "ENDPOINTS", "PAPER", "EndpointKind", "kind_of", "rules", "rules_of"]
 
+SWITCHED = ("ring", "direct", "in-network")
+"""Algorithms over switches."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointKind:
@@ -43,6 +46,14 @@ class EndpointKind:
     per_dimension : int or None
         Maximum of chunks in the phases of each dimension, as in ASTRA-sim's queues; folded machines only. None for no
         limit.
+    switched : str
+        Its algorithm in dimensions of the kind ``switch``, one of :data:`SWITCHED`. ``ring``: as on a ring. ``direct``:
+        each rank sends to each other one, without forwarding. ``in-network``: switches that can reduce add and
+        multicast; as ``direct`` at others, and for an all-to-all. Not for an accelerator, whose programs are rings.
+        Broadcasts, reduces and barriers always go along a ring.
+    launch_s, sync_s : float
+        Seconds from a collective's issue until it starts, such as for the launch of a kernel, and from its end until
+        its rank can use the result. Cores that it needs are ``sms``: always, or while it runs (``sharing``).
     """
 
     name: str
@@ -56,6 +67,9 @@ class EndpointKind:
     receive_bytes: int | None = None
     port_bytes: int | None = None
     per_dimension: int | None = None
+    switched: str = "ring"
+    launch_s: float = 0.0
+    sync_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.engine not in ("sram", "memory", "ideal"):
@@ -64,7 +78,10 @@ class EndpointKind:
             raise UserError(f"pipes of the endpoint {self.name} must be {' or '.join(map(str, PIPES))}, "
                             f"not {self.pipes!r}.")
         check(f"the endpoint {self.name}", self, "memory_bytes_per_s", "sms", "sram_bytes", "fsms", "receive_bytes",
-              "port_bytes", "per_dimension")
+              "port_bytes", "per_dimension", "launch_s", "sync_s")
+        if self.switched not in SWITCHED:
+            raise UserError(f"switched of the endpoint {self.name} must be one of {', '.join(SWITCHED)}, "
+                            f"not {self.switched!r}.")
 
 
 PAPER = {kind.name: kind for kind in (

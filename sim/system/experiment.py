@@ -16,12 +16,15 @@ from .calibration import Calibration
 from .configuration import MachineConfig
 from .endpoint_kinds import rules
 from .graph import Graph, unroll
+from .networks import network
 from .training import Run, dimensions_for, train
 from .workloads import Processor, load
 
 __all__ = ["Experiment", "parse_nodes", "row"]
 
 _PREFIXES = ("workload.", "processor.")
+_NETWORK = "network"
+"""Setting that chooses all links, before others change them."""
 
 
 def parse_nodes(text: object) -> tuple[int, ...]:
@@ -46,7 +49,8 @@ class Experiment:
     steps : int
         Iterations.
     settings : dict
-        By name, for the machine; ``workload.NAME`` for a workload that is made from shapes; ``processor.efficiency``.
+        By name, for the machine; ``network``, one of :data:`.networks.NETWORKS`; ``workload.NAME`` for a workload that
+        is made from shapes; ``processor.efficiency``.
     """
 
     workload: str
@@ -61,9 +65,10 @@ class Experiment:
 
     def config(self) -> MachineConfig:
         """:class:`MachineConfig`."""
-        mine = {name: value for name, value in self.settings.items() if not name.startswith(_PREFIXES)}
+        mine = {name: value for name, value in self.settings.items()
+                if not name.startswith(_PREFIXES) and name != _NETWORK}
         config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(),
-                               **rules(self.endpoint))
+                               links=network(self.settings.get(_NETWORK, "torus")), **rules(self.endpoint))
         return by_name.apply(config, mine)
 
     def processor(self) -> Processor:

@@ -32,6 +32,7 @@ from .ranks import Ranks
 from .routes import Route, program, route
 from .slice_costs import SliceCosts
 from .statistics import Statistics, summary
+from .switches import Switch
 
 __all__ = ["Handle", "Machine"]
 
@@ -71,6 +72,8 @@ class Machine:
         self._programs: dict[tuple[Collective, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool], Program] = {}
         self._issued = 0
         self._open: set[Operation] = set()
+        self.switches = [Switch(self, dimension) if link.switched else None
+                         for dimension, link in enumerate(config.dimension_links)]
         engine = ENGINES[config.kind.engine]
         self.endpoints = [engine(self, rank) for rank in self.ranks.representatives]
         for endpoint in self.endpoints:

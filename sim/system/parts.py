@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links and processors of a machine, and the ranges of their values."""
+"""Processors of a machine, and the ranges of values."""
 
 from dataclasses import dataclass, fields
 
 from hw.errors import UserError
 
-__all__ = ["GB", "LinkConfig", "Npu", "check", "default_links"]
+__all__ = ["GB", "Npu", "check"]
 
 GB = 1e9
 
@@ -15,7 +15,10 @@ RANGES = {
     "sm_bytes": (1, 1 << 20), "sram_bytes": (1, 1 << 60), "fsms": (1, 1 << 30), "receive_bytes": (1, 1 << 30),
     "port_bytes": (1, 1 << 30), "per_dimension": (1, 1 << 30), "chunk_bytes": (64, 1 << 60), "chunks": (1, 1 << 20),
     "message_bytes": (64, 1 << 60), "packet_bytes": (1, 1 << 60), "header_bytes": (0, 1 << 20),
-    "beat_bytes": (1, 1 << 20), "receive_buffer_bytes": (1, 1 << 60)}
+    "beat_bytes": (1, 1 << 20), "receive_buffer_bytes": (1, 1 << 60), "leaf_ranks": (1, 1 << 20),
+    "oversubscription": (1.0, 1e6), "spine_latency_s": (0.0, 1e3), "load": (0.0, 1.0), "jobs": (1, 1 << 20),
+    "period_s": (0.0, 1e3), "rank": (0, 1 << 20), "compute": (1.0, 1e6), "link": (1.0, 1e6), "jitter": (0.0, 1e3),
+    "seed": (0, 1 << 60), "launch_s": (0.0, 1.0), "sync_s": (0.0, 1.0)}
 """Least and greatest value by name; integers where both are."""
 
 
@@ -29,25 +32,6 @@ def check(owner: str, config: object, *names: str) -> None:
         if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
             what = "an integer" if isinstance(low, int) else "a number"
             raise UserError(f"{name} of {owner} must be {what} from {low:g} to {high:g}, not {value!r}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinkConfig:
-    """Each direction of each link of a dimension.
-
-    Parameters
-    ----------
-    bytes_per_s : float
-        Bandwidth for payload and headers.
-    latency_s : float
-        Time from the departure of a packet's last byte until its arrival.
-    """
-
-    bytes_per_s: float
-    latency_s: float
-
-    def __post_init__(self) -> None:
-        check("a link", self, "bytes_per_s", "latency_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +67,3 @@ class Npu:
         check("the processor", self, *(one.name for one in fields(self)))
         if not self.sms:
             raise UserError("sms of the processor must be 1 or more, not 0.")
-
-
-def default_links() -> tuple[LinkConfig, ...]:
-    """Links of the first dimension inside a package, of the others between packages."""
-    clock = Npu().clock_hz
-    between = LinkConfig(bytes_per_s=25 * GB, latency_s=500 / clock)
-    return (LinkConfig(bytes_per_s=200 * GB, latency_s=90 / clock), between, between)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from hw.ace.config import AHEAD_BEATS
 
+from .background import Backlog
 from .configuration import LinkConfig, MachineConfig
 from .credits import Credits
 from .kernel import SECOND, Kernel, Server, picoseconds, ticks_per_byte
@@ -71,8 +72,13 @@ class Port:
     time, for the duration of its bytes. With receive buffers (:class:`.credits.Credits`), the next one is chosen as
     soon as the registers before the link, of two beats, are free for it.
 
+    ``slower`` is a factor of its link, ``latency`` replaces that of the link, in picoseconds, and ``backlog`` are other
+    jobs on it.
+
     Attributes
     ----------
+    per_byte : float
+        Picoseconds per byte on the link.
     payload_bytes, wire_bytes, packets : int
         Sent so far.
     busy : int
@@ -83,10 +89,12 @@ class Port:
     """Port at the other end of the link; the machine sets it."""
 
     def __init__(self, kernel: Kernel, config: MachineConfig, link: LinkConfig, *, key: int, delay: int,
-                 reader: Server, picker: _Chooser | None) -> None:
+                 reader: Server, picker: _Chooser | None, slower: float = 1.0, latency: int | None = None,
+                 backlog: Backlog | None = None) -> None:
         self._kernel, self._key, self._delay, self._reader = kernel, key, delay, reader
-        self._header, self._per_byte = config.header_bytes, ticks_per_byte(link.bytes_per_s)
-        self._latency = picoseconds(link.latency_s)
+        self._header, self.per_byte = config.header_bytes, ticks_per_byte(link.bytes_per_s / slower)
+        self._latency = picoseconds(link.latency_s) if latency is None else latency
+        self._backlog = backlog
         self._picker, self._fifo = picker, config.turns == "fifo"
         self._ready: list[tuple[tuple[float, ...], int, Sender]] = []   # heap of (key, number, sender)
         self._number = 0
@@ -98,13 +106,13 @@ class Port:
         self._credits = None if config.receive_buffer_bytes is None else Credits(config)
         cycle, self._beat = SECOND / config.clock_hz, config.beat_bytes
         # The registers before the link hold beats that it takes one after the other; an idle one takes two cycles.
-        self._ahead = 0 if self._credits is None else max(0, round(_REGISTERS * (self._beat * self._per_byte - cycle)))
+        self._ahead = 0 if self._credits is None else max(0, round(_REGISTERS * (self._beat * self.per_byte - cycle)))
         self._most = AHEAD_BEATS * self._beat if config.whole_packets else None
         self._waiting = self._reserved = 0      # bytes of the queue, and of reservations; their number
         # Of the grain on the link: its bytes, and when the memory before the registers will have none of them.
         self._size, self._empty = 0, 0
         registers = config.kind.engine == "sram"
-        self._known = round(_FREE_CYCLES * cycle - _REGISTERS * self._beat * self._per_byte) if registers else 0
+        self._known = round(_FREE_CYCLES * cycle - _REGISTERS * self._beat * self.per_byte) if registers else 0
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
     def offer(self, sender: Sender) -> None:
@@ -130,7 +138,7 @@ class Port:
         spare = self._most - self._waiting
         if spare < 0:
             return inf
-        return 0 if self._size <= spare else self._empty - round(spare * self._per_byte)
+        return 0 if self._size <= spare else self._empty - round(spare * self.per_byte)
 
     def reserve(self, payload: int) -> None:
         """The picker has granted a grain, which :meth:`put` follows."""
@@ -191,8 +199,10 @@ class Port:
                 self._kernel.at(self._woken, self._kernel.decide, self._key, self._choose)
             return
         wire = payload + packets * self._header
-        ticks = ceil(wire * self._per_byte - 1e-6)
+        ticks = ceil(wire * self.per_byte - 1e-6)
         begin = max(now, self._free)
+        if self._backlog is not None:
+            begin += ceil(self._backlog.before(begin, ticks))
         self._busy, self._free = True, begin + ticks
         if payload:
             self._size, self._empty = payload, self._free + self._known

@@ -16,6 +16,7 @@ from .kernel import SECOND, Kernel, picoseconds
 from .port import Taken
 from .put_engine import PutEngine, Segment
 from .slice_costs import SliceCosts, costs_of
+from .switches import Switch
 
 __all__ = ["Puts"]
 
@@ -26,11 +27,17 @@ _WRITE = 34
 """Order of its decision, after those of the endpoint."""
 
 
+_Step = tuple[Endpoint, int, int]
+"""Endpoint, port and, through a switch, ranks to the next endpoint."""
+
+
 class _Machine(Protocol):
     """The part of the machine that puts use."""
 
     config: MachineConfig
     kernel: Kernel
+    switches: list[Switch | None]
+    """By dimension."""
     memory_latency: int
     """Picoseconds."""
 
@@ -57,7 +64,7 @@ class _Put:
     ``taken`` is called when the first link accepts a message, ``passed`` when a message is at the first neighbour.
     """
 
-    def __init__(self, number: int, path: list[tuple[Endpoint, int]], sizes: list[int], check: float,
+    def __init__(self, number: int, path: list[_Step], sizes: list[int], check: float,
                  ended: Callable[[], object]) -> None:
         self.number, self.path, self.sizes, self.ended = number, path, sizes, ended
         self.left, self.check = len(sizes), check
@@ -79,18 +86,20 @@ class _Hop:
     """It is not in the SRAM."""
 
     def take(self) -> Taken:
-        put, (endpoint, _) = self.put, self.put.path[self.step]
+        put, (endpoint, port, hop) = self.put, self.put.path[self.step]
         size = put.sizes[self.sent]
         self.sent, self.offered = self.sent + 1, False
         endpoint.kernel.at(endpoint.kernel.now, self.go_on)
         if not self.step and put.taken is not None:
             endpoint.kernel.at(endpoint.kernel.now, put.taken)
-        return size, -(-size // endpoint.config.packet_bytes), self.arrived, (put.number, size)
+        packets = -(-size // endpoint.config.packet_bytes)
+        wire = size + packets * endpoint.config.header_bytes
+        return size, packets, endpoint.towards(port, wire, lambda _: self.arrived, hop), (put.number, size)
 
     def go_on(self) -> None:
         if not self.offered and self.sent < self.there:
             self.offered = True
-            endpoint, port = self.put.path[self.step]
+            endpoint, port, _ = self.put.path[self.step]
             endpoint.ports[port].offer(self)
 
     def come(self) -> None:
@@ -136,6 +145,9 @@ class Puts:
         machine, config = self._machine, self._machine.config
         costs = costs_of(engine)
         self.check(source, target, size)
+        if costs.segment_bytes is not None and any(machine.switches):
+            raise UserError("a DMA engine with segments and acknowledgements needs links of the kind ring in all "
+                            "dimensions.")
         number = self._numbers[source] = self._numbers.get(source, 0) + 1
         path = self._path(source, target)
         begin, end = machine.endpoint(source), machine.endpoint(target)
@@ -245,7 +257,7 @@ class Puts:
             if offset % segment_bytes and number < len(put.sizes):
                 return
             if put.path:
-                endpoint, port = put.path[0]
+                endpoint, port, _ = put.path[0]
                 neighbour = self._engine(endpoint.neighbours[port], costs, latency)
                 neighbour.acknowledge(port ^ 1, acknowledged)
             else:
@@ -256,16 +268,23 @@ class Puts:
 
         return passed
 
-    def _path(self, source: int, target: int) -> list[tuple[Endpoint, int]]:
-        """``(endpoint, port)`` of each hop: dimension after dimension, in the shorter direction round each ring."""
-        path: list[tuple[Endpoint, int]] = []
+    def _path(self, source: int, target: int) -> list[_Step]:
+        """Dimension after dimension: in the shorter direction round each ring, and directly through a switch."""
+        path: list[_Step] = []
         machine, shape = self._machine, self._machine.config.shape
         coordinates, goal = (machine.coordinates(rank, range(len(shape))) for rank in (source, target))
         at = source
         for dimension, size in enumerate(shape):
             up = (goal[dimension] - coordinates[dimension]) % size
+            switch = machine.switches[dimension]
+            if switch is not None:
+                if up:
+                    endpoint = machine.endpoint(at)
+                    path.append((endpoint, 2 * dimension, up))
+                    at = switch.peer(endpoint.rank, up)
+                continue
             port, hops = (2 * dimension, up) if up <= size - up else (2 * dimension + 1, size - up)
             for _ in range(hops):
-                path.append((machine.endpoint(at), port))
+                path.append((machine.endpoint(at), port, 1))
                 at = machine.neighbour(at, port)
         return path

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a chunk that a rank sends: the accelerator's step tables, cut into the runs of bytes that are simulated.
-
-A *grain* is a run of bytes on a link at a time: a packet, or several packets of a message.
-"""
+"""The parts of a chunk that a rank sends: the accelerator's step tables, cut into the grains that are simulated."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from hw.ace.config import COLUMN_BYTES
@@ -14,69 +10,20 @@ from hw.ace.programs.schedule import plan
 from hw.ace.words import Collective, SendWord
 from hw.errors import UserError
 
+from . import switched
 from .configuration import MAX_RANKS, MachineConfig
+from .grains import Grain, Leg, Route, packets_of
 from .rings import symbolic
 
 __all__ = ["Grain", "Leg", "Route", "piece_bytes", "program", "route"]
-
-
-@dataclass(frozen=True, slots=True)
-class Grain:
-    """
-    Attributes
-    ----------
-    size : int
-        Bytes of payload.
-    packets : int
-    need : int
-        Number of grains of this phase that must have arrived before.
-    send : int
-        Number of its send in the phase; GRANTs count sends.
-    ends : bool
-        It is the last grain of its send.
-    reduce : bool
-        It is combined with the data at its position.
-    grants : int
-        Number of receives that are safe after it has left.
-    source, target : int
-        Bytes from the begin of the slots to where it is read and, at the receiver, where it is stored; of grains that
-        are packets.
-    """
-
-    size: int
-    packets: int
-    need: int
-    send: int
-    ends: bool
-    reduce: bool
-    grants: int
-    source: int = 0
-    target: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """A phase: ``comes`` is the number of grains received in it, ``granted`` of receives that are safe on entry."""
-
-    port: int
-    grains: tuple[Grain, ...]
-    comes: int
-    granted: int
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Route of a chunk: numbers of pieces read from memory and written to memory, and the phases."""
-
-    fills: int
-    drains: int
-    legs: tuple[Leg, ...]
 
 
 def program(config: MachineConfig, collective: Collective, shape: tuple[int, ...], dimensions: tuple[int, ...],
             coordinates: tuple[int, ...], *, up: bool, role: tuple[int, ...] | None = None) -> Program:
     """Program of a rank: :func:`hw.ace.programs.schedule.plan` makes it or, for other algorithms,
     :func:`.rings.symbolic`."""
+    if switched.without_forwarding(config, collective, dimensions):
+        return switched.Direct(**vars(symbolic("hierarchical", collective, shape, dimensions, up=up)))
     if config.algorithm == "hierarchical" and not config.blocking:
         made: Program = plan(collective, shape, dimensions, coordinates, up=up, role=role, max_ranks=MAX_RANKS)
         return made
@@ -97,7 +44,9 @@ def piece_bytes(config: MachineConfig, made: Program) -> int:
 
 def route(config: MachineConfig, made: Program, piece: int) -> Route:
     """The :class:`Route` of a program for a chunk with ``piece`` bytes in each position."""
-    legs = tuple(_leg(config, phase, piece) for phase in made.phases)
+    legs = tuple(
+        switched.leg(config, made, phase, piece) if isinstance(made, switched.Direct) and
+        switched.applies(config, phase.port // 2) else _leg(config, phase, piece) for phase in made.phases)
     return Route(sum(run.count for run in made.fills), sum(run.count for run in made.drains), legs)
 
 
@@ -162,7 +111,7 @@ def _packets(config: MachineConfig, low: int, high: int, size: int) -> int:
     count = 0
     while low < high:
         end = min(high, (low // size + 1) * size)
-        count += -(-(end - low) // config.packet_bytes)
+        count += packets_of(config, end - low)
         low = end
     return count
 

@@ -69,10 +69,12 @@ def summary(machine: _Machine) -> Statistics:
         seconds in which a collective was in progress there; ``communication_seconds`` and ``compute_seconds``: of the
         busiest rank. A folded machine has one rank's rows; all others' are equal.
     """
-    seconds = machine.now
+    seconds, config = machine.now, machine.config
     links: list[LinkStatistics] = []
     for endpoint in machine.endpoints:
         for number, port in enumerate(endpoint.ports):
+            if number % 2 and config.dimension_links[number // 2].switched:
+                continue
             links.append({"rank": endpoint.rank, "port": number, "payload_bytes": port.payload_bytes,
                           "wire_bytes": port.wire_bytes, "packets": port.packets, "busy_seconds": port.busy / SECOND,
                           "utilisation": port.busy / SECOND / seconds if seconds else 0.0})
