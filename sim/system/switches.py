@@ -15,8 +15,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Protocol
 
-import numpy as np
-
 from .background import Backlog
 from .configuration import MachineConfig
 from .grains import Grain, packets_of
@@ -86,9 +84,9 @@ class Output:
 class Switch:
     """All switches of a dimension.
 
-    In a folded machine one rank sends and receives what each does. The links between leaves and spine are then its
-    share of them, and each transfer uses the part that corresponds to the ranks for which it goes to another leaf, and
-    of the latency of neighbours as much.
+    If one rank represents all along the dimension, it sends and receives what each does. The links between leaves and
+    spine are then its share of them, and each transfer uses the part that corresponds to the ranks for which it goes to
+    another leaf, and of the latency of neighbours as much.
 
     Parameters
     ----------
@@ -97,6 +95,8 @@ class Switch:
 
     Attributes
     ----------
+    up_latency : int
+        Picoseconds from a rank to the switch.
     down, to_spine, from_spine : dict
         Links, by rank or leaf.
     """
@@ -106,43 +106,47 @@ class Switch:
         self.config, self.link, self.ranks = config, config.dimension_links[dimension], config.shape[dimension]
         self.leaf_ranks = self.link.leaf_ranks or self.ranks
         self.leaves = self.ranks // self.leaf_ranks
-        self.fold = config.fold
+        self.folded = config.fold
+        self._simulated = [0] if config.fold else range(config.ranks)
+        self._stride = prod(config.shape[dimension + 1:])
         half = picoseconds(self.link.latency_s) // 2
-        self.up_latency, self._down_latency = half, picoseconds(self.link.latency_s) - half
+        self.up_latency, down_latency = half, picoseconds(self.link.latency_s) - half
         self._spine_latency = picoseconds(self.link.spine_latency_s) // 2
-        coordinates = [np.unravel_index(rank, config.shape) for rank in range(config.ranks)]
-        self._at = [int(one[dimension]) for one in coordinates]
-        stride = prod(config.shape[dimension + 1:])
-        self._group = [rank - at * stride for rank, at in enumerate(self._at)]
-        self._stride = stride
         self.down = {rank: Output(self._kernel, (DOWN + dimension) << 16 | rank,
-                                  self.link.bytes_per_s / config.stragglers.link_factor(rank), self._down_latency, None)
-                     for rank in range(1 if self.fold else config.ranks)}
+                                  self.link.bytes_per_s / config.stragglers.link_factor(rank), down_latency, None)
+                     for rank in self._simulated}
         self.to_spine, self.from_spine = self._spine(TO_SPINE), self._spine(FROM_SPINE)
         self._sent: defaultdict[int, int] = defaultdict(int)
         self._missing: dict[tuple[Any, ...], int] = {}
 
     def _spine(self, decision: int) -> dict[int, Output]:
-        """A link between each leaf and the spine, by a number of the leaf; in a folded machine, a rank's share."""
+        """A link between each leaf and the spine, by a number of the leaf, for the ranks that are simulated."""
         if self.leaves == 1:
             return {}
+        groups = len({self._group(rank) for rank in self._simulated})
         rate = self.link.bytes_per_s / self.link.oversubscription
-        leaves = {0} if self.fold else {self._leaf(rank) for rank in range(self.config.ranks)}
-        if not self.fold:
-            rate *= self.leaf_ranks * (1 if self.link.rails else self.config.ranks // self.ranks)
-        background = self.link.background
-        latency = 0 if self.fold else self._spine_latency
+        rate *= (1 if self.folded else self.leaf_ranks) * (1 if self.link.rails else groups)
+        background, latency = self.link.background, 0 if self.folded else self._spine_latency
         return {leaf: Output(self._kernel, (decision + self.dimension) << 16 | leaf, rate, latency,
-                             Backlog(background) if background.load else None) for leaf in leaves}
+                             Backlog(background) if background.load else None)
+                for leaf in {self._leaf(rank) for rank in self._simulated}}
+
+    def _at(self, rank: int) -> int:
+        """Coordinate of a rank in the dimension."""
+        return rank // self._stride % self.ranks
+
+    def _group(self, rank: int) -> int:
+        """First rank of a rank's group along the dimension."""
+        return rank - self._at(rank) * self._stride
 
     def _leaf(self, rank: int) -> int:
         """Number of a rank's leaf: its first rank or, if all groups share it, that of the first group."""
-        first = self._at[rank] // self.leaf_ranks * self.leaf_ranks * self._stride
-        return 0 if self.fold else first + (self._group[rank] if self.link.rails else 0)
+        first = self._at(rank) // self.leaf_ranks * self.leaf_ranks * self._stride
+        return first + (self._group(rank) if self.link.rails else 0)
 
     def peer(self, rank: int, hop: int) -> int:
-        """Rank that is ``hop`` ranks away along the dimension."""
-        return 0 if self.fold else self._group[rank] + (self._at[rank] + hop) % self.ranks * self._stride
+        """Rank that is ``hop`` ranks away along the dimension, or that represents it."""
+        return rank if self.folded else self._group(rank) + (self._at(rank) + hop) % self.ranks * self._stride
 
     # -- From one rank to another
 
@@ -160,9 +164,8 @@ class Switch:
         # Steps of a ring follow each other, and only some go through the spine. Transfers to others are independent, so
         # the latest counts.
         share = crossing if hop % self.ranks in (1, self.ranks - 1) else 1.0
-        latency = round(2 * self._spine_latency * share) if self.fold else 0
-        leaf, there = (0, 0) if self.fold else (self._leaf(source), self._leaf(rank))
-        part, first, last = wire * crossing, self.to_spine[leaf], self.from_spine[there]
+        latency = round(2 * self._spine_latency * share) if self.folded else 0
+        part, first, last = wire * crossing, self.to_spine[self._leaf(source)], self.from_spine[self._leaf(rank)]
         slowest = max(came, part * first.per_byte)
 
         def arrives() -> None:
@@ -176,7 +179,7 @@ class Switch:
         m = self.leaf_ranks
         if self.leaves == 1:
             return 0.0
-        sources = range(m) if self.fold else [self._at[source]]
+        sources = range(m) if self.folded else [self._at(source)]
         return sum(at // m != (at + hop) % self.ranks // m for at in sources) / len(sources)
 
     def _to_rank(self, order: _Order, wire: float, came: float, rank: int, target: Target,
@@ -191,7 +194,7 @@ class Switch:
 
         ``order`` is the same for the grains of all ranks that belong together, and for no others.
         """
-        leaf, group = self._leaf(source), self._group[source]
+        leaf, group = self._leaf(source), self._group(source)
         up, to_spine, from_spine, down = (self._wire(size) for size in self._sizes(grain))
         came = up * per_byte
 
@@ -207,11 +210,11 @@ class Switch:
                     link.carry((*order, group), size, slowest, spread, leaf, slowest)
 
         def spread(leaf: int, came: float) -> None:
-            wait = 2 * self._spine_latency if self.fold else 0
+            wait = 2 * self._spine_latency if self.folded else 0
             self._kernel.at(self._kernel.now + wait, to_ranks, leaf, came)
 
         # In a folded machine the links are a rank's share, and a leaf sends one sum for all of its ranks.
-        share = self.leaf_ranks if self.fold else 1
+        share = self.leaf_ranks if self.folded else 1
         if not self._complete(("leaf", leaf, group, *order), self.leaf_ranks):
             return
         if self.leaves == 1:
@@ -221,15 +224,15 @@ class Switch:
 
     def _complete(self, key: tuple[Any, ...], parts: int) -> bool:
         """One more part has arrived; whether that was the last one."""
-        missing = self._missing.pop(key, 1 if self.fold else parts) - 1
+        missing = self._missing.pop(key, 1 if self.folded else parts) - 1
         if missing:
             self._missing[key] = missing
         return not missing
 
     def _members(self, group: int, leaf: int | None) -> list[int]:
         """Ranks of a group, or those of them at a leaf."""
-        if self.fold:
-            return [0]
+        if self.folded:
+            return [group]
         ranks = [group + at * self._stride for at in range(self.ranks)]
         return [rank for rank in ranks if leaf is None or self._leaf(rank) == leaf]
 
