@@ -14,6 +14,8 @@ from hw.errors import UserError
 from sim.system import cost
 from sim.system.configuration import ENDPOINTS
 from sim.system.experiment import Experiment, parse_nodes, row
+from sim.system.input_sources import source_of
+from sim.system.networks import NETWORKS
 from sim.system.settings import flatten, parse_assignments
 from sim.system.speedups import BASELINES
 from sim.system.training import Run
@@ -37,11 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help=f"endpoints: {', '.join(ENDPOINTS)} (default: all)")
     parser.add_argument("--steps", type=integer, default=2, metavar="N", help="iterations (default: 2)")
     parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="set an input, such as "
-                        "chunk_bytes=128KiB, endpoint.fsms=8, links.1.bytes_per_s=50GB/s, workload.batch=64; "
-                        "--inputs lists them")
+                        "chunk_bytes=128KiB, endpoint.fsms=8, links.1.bytes_per_s=50GB/s, workload.batch=64, or "
+                        f"network={'|'.join(NETWORKS)} for all links; --inputs lists them")
     parser.add_argument("--layers", action="store_true", help="also show the share of each layer")
-    parser.add_argument("--inputs", action="store_true", help="also show all inputs; docs/training.md lists their "
-                        "sources")
+    parser.add_argument("--inputs", action="store_true", help="also show all inputs and their sources")
     parser.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
     parser.add_argument("--trace", metavar="FILE.json", help="write the times of each layer's computation and "
                         "exchange, for Perfetto or chrome://tracing")
@@ -203,15 +204,21 @@ def _show_inputs(console: Console, experiments: Sequence[Experiment]) -> None:
     table = Table(title="inputs", title_justify="left")
     table.add_column("--set", no_wrap=True)
     table.add_column("value")
+    table.add_column("source of the value")
     values = [flatten(experiment.config()) | {"processor.efficiency": experiment.processor().efficiency}
               for experiment in experiments]
     for name in dict.fromkeys(name for one in values for name in one):
         mine = [_number(one.get(name)) for one in values]
-        same = len(set(mine)) == 1
-        table.add_row(name, mine[0] if same else ", ".join(
-            f"{experiment.endpoint} {value}" for experiment, value in zip(experiments, mine, strict=True)))
+        table.add_row(name, _joined(experiments, mine), _joined(experiments, [
+            source_of(name, experiment.endpoint, experiment.settings) for experiment in experiments]))
     console.print(table)
     console.print(f"Workload: {experiments[0].graph().source}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _joined(experiments: Sequence[Experiment], texts: Sequence[str]) -> str:
+    """The text that is the same for all, or each with its endpoint."""
+    return texts[0] if len(set(texts)) == 1 else ", ".join(
+        f"{experiment.endpoint} {text}" for experiment, text in zip(experiments, texts, strict=True))
 
 
 def _number(value: object) -> str:

@@ -9,7 +9,7 @@ order of removal where causes hide each other: a latency that a later slice hide
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from .configuration import LinkConfig, MachineConfig
+from .configuration import MachineConfig
 from .fused import simulate
 from .slices import MOST_SLICES, Fused, Fusion
 
@@ -61,7 +61,7 @@ def attribute(operation: Fused, config: MachineConfig, fusion: Fusion) -> Attrib
     config = config.with_(header_bytes=0)
     runs.append(simulate(operation, config, fusion))
     fusion = replace(fusion, engine=fusion.costs.without_latency())
-    config = config.with_(links=tuple(LinkConfig(bytes_per_s=link.bytes_per_s, latency_s=0.0)
+    config = config.with_(links=tuple(replace(link, latency_s=0.0, spine_latency_s=0.0)
                                       for link in config.dimension_links), npu=replace(config.npu, memory_latency_s=0))
     runs.append(simulate(operation, config, fusion))
     runs.append(simulate(operation, config, replace(fusion, slices=min(MOST_SLICES, FINER * fusion.slices))))

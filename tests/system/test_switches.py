@@ -21,7 +21,7 @@ def switch(**values):
 
 
 def machine(shape, *links, switched="ring", endpoint="ideal", **values):
-    """Whole steps, one chunk, no headers, endpoints that take no time, unless told otherwise by ``values``."""
+    """Whole steps, one chunk, no headers, endpoints that take no time, but for ``values``."""
     rules = {"header_bytes": 0, "packet_bytes": 1 << 40, "message_bytes": 1 << 40, "chunk_bytes": 1 << 40,
              "cut_through": False, "both": False, "order": "fifo"} | values
     return MachineConfig(shape=shape, endpoint=replace(ENDPOINTS[endpoint], switched=switched), links=links, **rules)
@@ -53,7 +53,6 @@ def expected(collective, algorithm, n, size=SIZE, rate=RATE, latency=LATENCY):
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "in-network"])
 @pytest.mark.parametrize("collective", [C.ALL_REDUCE, C.REDUCE_SCATTER, C.ALL_GATHER, C.ALL_TO_ALL])
 def test_closed_forms(collective, algorithm, n):
-    # A cluster's link is shared by both directions of the ring, which halve the steps of an all-to-all.
     config = machine((n,), switch(reduces=True), switched=algorithm)
     size = SIZE // n if collective.info.varying else SIZE
     assert seconds(config, collective, size) == pytest.approx(expected(collective, algorithm, n), rel=1e-6)
@@ -240,7 +239,8 @@ def test_roots_and_barriers_go_along_a_ring():
      "leaf_ranks=2 is for links of the kind switch, not ring."),
     (lambda: LinkConfig(bytes_per_s=1e9, latency_s=0, reduces=True),
      "reduces=true is for links of the kind switch, not ring."),
-    (lambda: switch(oversubscription=2), "oversubscription=2 is for links with a spine, so leaf_ranks must not be none."),
+    (lambda: switch(oversubscription=2),
+     "oversubscription=2 is for links with a spine, so leaf_ranks must not be none."),
     (lambda: switch(rails=False), "rails=false is for links with a spine, so leaf_ranks must not be none."),
     (lambda: switch(leaf_ranks=2, oversubscription=0.5),
      "oversubscription of a link must be a number from 1 to 1e+06, not 0.5."),
