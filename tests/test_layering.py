@@ -34,7 +34,7 @@ LAYERS = {
     "sim.dma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.rdma", "sim.verilator"},
-    "sim.cluster_server": {*_HARDWARE, "dmace", "sim", "sim.ace"},
+    "sim.cluster_server": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
     "sim.fused": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint"},
     "sim.remote": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.endpoint", "sim.rdma", "sim.system"},
     "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.dma", "sim.verilator"},

@@ -17,10 +17,10 @@ from sim.endpoint.cluster import EndpointCluster
 __all__ = ["RELAY_BYTES", "Puts", "route"]
 
 RELAY_BYTES = 1 << 16
-"""Of a rank's relay buffer, and of the longest part of a relayed transfer."""
+"""Size of a rank's relay buffer, and of the longest part of a relayed transfer."""
 
 MOST_BYTES = 1 << 27
-"""Of a request at most: a native word's length has 28 bits."""
+"""Longest request: a native word's length has 28 bits."""
 
 _MEMORY, _RELAY, _RELAY_BASE, _QUEUE, _FAILED = 0, 1, 4 << 32, 0, 0xFF << 56
 

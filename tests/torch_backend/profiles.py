@@ -11,7 +11,7 @@ from tests.torch_backend.rank import start
 
 
 def profile(store, path, folder):
-    """What the profiler's table and trace have, and the events of this backend's tracks."""
+    """Ranges in the profiler's table, and the events of this backend's tracks."""
     start(store, socket=path)
     me = dist.get_rank()
     dmace.torch.reset_stats()

@@ -29,7 +29,7 @@ def transformer(store, *, name="dmace", path="", steps=3, bucket_mb=None, fsdp=F
     return {"losses": [loss.hex() for loss in losses], "digest": digest}
 
 
-def digits(store, *, name="dmace", path="", steps=3, bucket_mb=25.0):
+def digits(store, *, name="dmace", path="", steps=3, bucket_mb=25.0, fsdp=False):
     """As :func:`transformer`, with a CNN with batch normalisation, whose buffers are broadcast, on scikit-learn's
     digits."""
     from sklearn.datasets import load_digits
@@ -39,19 +39,27 @@ def digits(store, *, name="dmace", path="", steps=3, bucket_mb=25.0):
     start(store, name, **({"socket": path, "rank_order": True} if name == "dmace" else {}))
     found = load_digits()
     images, labels = torch.tensor(found.images, dtype=torch.float32)[:, None] / 16, torch.tensor(found.target)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(
-        torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
-        torch.nn.Linear(8 * 36, 10)), bucket_cap_mb=bucket_mb)
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
+                                torch.nn.Linear(8 * 36, 10))
+    if fsdp:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    else:
+        model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=bucket_mb)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
     losses = []
     for step in range(steps):
-        rows = torch.randperm(len(labels), generator=torch.Generator().manual_seed(step))[dist.get_rank()::4][:64]
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(step))
+        rows = order[dist.get_rank()::dist.get_world_size()][:64]
         loss = torch.nn.functional.cross_entropy(model(images[rows]), labels[rows])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item().hex())
-    digest = hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in model.parameters())).hexdigest()
+    own = [one.to_local() if fsdp else one for one in model.parameters()]
+    digest = hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in own)).hexdigest()
     dist.destroy_process_group()
     return {"losses": losses, "digest": digest}
 
