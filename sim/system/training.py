@@ -260,7 +260,12 @@ class _Training:
                 self.join(node, count, dimensions, tag)
                 return
             self.handles[node.number] = self.machine.issue(
-                node.exchange.collective, count, dimensions=dimensions, priority=node.priority, tag=tag, done=done)
+                node.exchange.collective, count, dimensions=dimensions, priority=node.priority,
+                root=self.root(node.exchange, dimensions), tag=tag, done=done)
+
+    def root(self, exchange: Exchange, dimensions: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Coordinates of an exchange's root."""
+        return None if exchange.root is None else self.machine.ranks.coordinates(exchange.root, dimensions)
 
     def join(self, node: Node, count: int, dimensions: tuple[int, ...], tag: str) -> None:
         """A rank joins its collective, which the first of its ranks begins."""
@@ -273,7 +278,8 @@ class _Training:
                 self.ended(nodes[rank], self.machine.now)
 
             made = self.machine.prepare(node.exchange.collective, count, dimensions=dimensions, ranks=match[0],
-                                        priority=node.priority, tag=tag, each=each)
+                                        priority=node.priority, root=self.root(node.exchange, dimensions), tag=tag,
+                                        each=each)
             self.pending[match] = node, made, nodes
         first, made, nodes = self.pending[match]
         assert first.exchange is not None

@@ -90,12 +90,15 @@ class Exchange:
         One of :data:`GROUPS` or :data:`PARALLEL_GROUPS`.
     ranks : tuple of int
         The ranks of a group of its own, instead of ``group``: all ranks along some dimensions. Empty: ``group``.
+    root : int or None
+        Rank of the root of a broadcast or a reduce; None: the one with coordinate 0 in each of its dimensions.
     """
 
     collective: Collective
     bytes: int
     group: str = "all"
     ranks: tuple[int, ...] = ()
+    root: int | None = None
 
     def __post_init__(self) -> None:
         if self.bytes < 1:
