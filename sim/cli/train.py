@@ -32,7 +32,8 @@ LONG_SECONDS = 60
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workload", metavar="W", help=f"{', '.join(NAMES)}, a file FILE.csv (columns: "
-                        "docs/training.md), or Chakra traces: FILE.et, or chakra:PREFIX for PREFIX.0.et, ... "
+                        "docs/training.md), Chakra traces: FILE.et, or chakra:PREFIX for PREFIX.0.et, ..., or "
+                        "traces of PyTorch's ExecutionTraceObserver: pytorch:PREFIX for PREFIX.0.json, ... "
                         "(default: resnet50)")
     parser.add_argument("--nodes", default="4x4x4", metavar="LxVxH", help="ranks along each dimension (default: 4x4x4)")
     parser.add_argument("--endpoint", default=",".join(ENDPOINTS), metavar="E,...",
@@ -144,7 +145,14 @@ def _write(args: argparse.Namespace, experiments: Sequence[Experiment], runs: Se
     if args.chakra:
         from sim.system import chakra
 
-        chakra.write(runs[0].graph, args.chakra, experiments[0].shape, experiments[0].processor())
+        processor = experiments[0].processor()
+        chakra.write(runs[0].graph, args.chakra, experiments[0].shape, processor)
+        lost = chakra.rounding(runs[0].graph, processor)
+        if lost.nodes:
+            Console(stderr=True).print(
+                f"{args.chakra}: {lost.nodes:,} of {lost.of:,} computations are no whole number of microseconds, which "
+                "is all that duration_micros can have. dmace reads the exact time from duration_seconds; for other "
+                f"readers the total changes by {lost.change:.2%}.", highlight=False, markup=False)
     if args.trace:
         from sim.system import timeline
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hw.errors import UserError
 
-from . import cost, sources
+from . import chakra, cost, sources
 from . import settings as by_name
 from .calibration import Calibration
 from .configuration import MachineConfig
@@ -42,7 +42,8 @@ class Experiment:
     Parameters
     ----------
     workload : str
-        Name of one of ours, a CSV file, or Chakra traces (``FILE.et`` or ``chakra:PREFIX``).
+        Name of one of ours, a CSV file, Chakra traces (``FILE.et`` or ``chakra:PREFIX``), or PyTorch's execution
+        traces (``pytorch:PREFIX``).
     shape : tuple of int
         Ranks along each dimension.
     endpoint : str
@@ -67,7 +68,9 @@ class Experiment:
         """:class:`MachineConfig`."""
         mine = {name: value for name, value in self.settings.items()
                 if not name.startswith(_PREFIXES) and name != _NETWORK}
-        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(),
+        # Ranks that differ are simulated each on its own.
+        alike = not chakra.is_trace(self.workload) or not self.graph().ranks
+        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(), fold=alike,
                                links=network(self.settings.get(_NETWORK, "torus")), **rules(self.endpoint))
         return by_name.apply(config, mine)
 
@@ -82,12 +85,8 @@ class Experiment:
     def graph(self) -> Graph:
         """:class:`Graph` of all steps."""
         mine = self._for("workload.")
-        if self.workload.endswith(".et") or self.workload.startswith("chakra:"):
-            from . import chakra
-
-            if mine:
-                raise UserError(f"a trace has no settings, so not workload.{min(mine)} either.")
-            return chakra.read(self.workload.removeprefix("chakra:"))
+        if chakra.is_trace(self.workload):
+            return chakra.read(self.workload, self.shape, **mine)
         return unroll(load(self.workload, **mine), self.steps)
 
     def _for(self, prefix: str) -> dict[str, by_name.Setting]:

@@ -1,155 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chakra traces as a graph."""
+"""A Chakra trace in protobuf, as a :class:`~sim.system.chakra.trace.Trace`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
-from google.protobuf.proto import parse_length_prefixed
-
 from hw.ace.words import Collective
 from hw.errors import UserError
-from sim.system.graph import Graph, Kind, Node
-from sim.system.workloads import GROUPS, Exchange, Work
+from sim.system.workloads import GROUPS, Work
 
-from . import schema
-from .schema import CollectiveType, GlobalMetadata, NodeProto, NodeType
+from . import groups, schema
+from .files import messages
+from .schema import CollectiveType, NodeType
+from .trace import Event, Trace, ordered
 
-__all__ = ["read"]
+__all__ = ["MOST_NANOSECONDS", "read_trace"]
 
 MOST_NANOSECONDS = 1e15
 """Eleven days."""
 
+RUN = (NodeType.COMP, NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV)
 
-def read(name: str | Path) -> Graph:
-    """:class:`Graph` of a trace ``FILE.et``, or of traces ``NAME.0.et``, ``NAME.1.et``, ..., which must be alike.
 
-    A collective's group is ``comm_group``, where that is one of ours; else ``involved_dim`` must have all dimensions
-    or be absent. Raises :class:`UserError` for a file that is none, and for nodes that are not of a step that all
-    ranks do alike.
+def read_trace(path: Path, rank: int | None = None) -> Trace:
+    """A trace ``FILE.et`` of a rank; None: of all.
+
+    Raises
+    ------
+    UserError
+        For a file that is none, and for nodes that cannot be run.
     """
-    path = Path(name)
-    paths = [path] if path.suffix == ".et" else _ranks(path)
-    try:
-        contents = [one.read_bytes() for one in paths]
-    except OSError as error:
-        raise UserError(f"the trace {error.filename} cannot be read: {error.strerror}.") from None
-    for one, content in zip(paths[1:], contents[1:], strict=True):
-        if content != contents[0]:
-            raise UserError(f"the trace {one} is not like {paths[0]}; only steps that all ranks do alike can be run.")
-    metadata, nodes = _messages(paths[0])
-    attributes = _attributes(metadata)
-    order = _sorted(nodes, paths[0])
-    graph: list[Node] = []
-    numbers = {node.id: number for number, node in enumerate(order)}
-    previous: int | None = None
-    for node in order:
-        made = _node(node, numbers, paths[0])
-        if made.kind == Kind.COMPUTE:
-            # A processor computes one node at a time, in the order of the file.
-            made = replace(made, previous=previous, after=tuple(need for need in made.after if need != previous))
-            previous = made.number
-        graph.append(made)
-    return Graph(name=attributes.get("workload", path.name), nodes=tuple(graph),
-                 steps=max(1, _whole(attributes, "steps", 1)),
-                 model_parallel=_whole(attributes, "model_parallel", 1),
-                 source=attributes.get("source", f"Chakra trace {paths[0].name}"))
-
-
-def _ranks(prefix: Path) -> list[Path]:
-    paths = sorted(prefix.parent.glob(f"{prefix.name}.*.et"))
-    if not paths:
-        raise UserError(f"there is no trace {prefix}.0.et.")
-    return paths
-
-
-def _messages(path: Path) -> tuple[schema.Attributed, list[schema.Node]]:
-    with path.open("rb") as file:
-        try:
-            metadata = parse_length_prefixed(GlobalMetadata, file)
-            nodes: list[schema.Node] = []
-            while (node := parse_length_prefixed(NodeProto, file)) is not None:
-                nodes.append(node)
-        except (DecodeError, ValueError) as error:
-            raise UserError(f"{path} is no Chakra trace: {error}.") from None
-    if metadata is None or not nodes:
-        raise UserError(f"{path} is no Chakra trace, or has no nodes.")
-    return metadata, nodes
-
-
-def _sorted(nodes: Sequence[schema.Node], path: Path) -> list[schema.Node]:
-    """Nodes in the order of the file, but each after those that it needs."""
+    metadata, nodes = messages(path)
+    named = _attributes(metadata)
     known = {node.id: node for node in nodes}
     if len(known) != len(nodes):
         raise UserError(f"{path} has two nodes of one id.")
-    order: list[schema.Node] = []
-    state: dict[int, str] = {}
-    for first in nodes:
-        stack = [first]
-        while stack:
-            node = stack[-1]
-            needs = [*node.ctrl_deps, *node.data_deps]
-            if missing := [need for need in needs if need not in known]:
-                raise UserError(f"{path}: node {node.id} needs a node {missing[0]}, which is not there.")
-            waiting = [need for need in needs if state.get(need) != "done"]
-            if state.get(node.id) == "done":
-                stack.pop()
-            elif not waiting:
-                state[node.id] = "done"
-                order.append(node)
-                stack.pop()
-            elif any(state.get(need) == "open" for need in waiting):
-                raise UserError(f"{path}: node {node.id} needs itself, by way of node "
-                                f"{next(need for need in waiting if state.get(need) == 'open')}.")
-            else:
-                state[node.id] = "open"
-                stack += [known[need] for need in waiting]
-    return order
+    found: dict[str, tuple[int, ...]] = {}
+    events: dict[int, Event] = {}
+    # Needs of each node; those of metadata, which takes no time, pass to its users.
+    needs: dict[int, list[int]] = {}
+    for number in ordered({node.id: [*node.ctrl_deps, *node.data_deps] for node in nodes}, path):
+        node = known[number]
+        where = f"{path}: node {node.id}"
+        mine: list[int] = []
+        for need in dict.fromkeys([*node.ctrl_deps, *node.data_deps]):
+            mine += [need] if need in events else needs[need]
+        needs[number] = mine
+        if node.type == NodeType.METADATA:
+            if "process_group:init" in node.name and node.inputs.values:
+                found |= groups.parsed(node.inputs.values, where)
+            continue
+        try:
+            events[number] = _event(node, rank, tuple(sorted(set(mine))))
+        except UserError as error:
+            raise UserError(f"{where}{error}") from None
+    if not events:
+        raise UserError(f"{path} has nothing but metadata.")
+    return Trace(path=path, events=tuple(events.values()), groups=found,
+                 name=str(named.get("workload", path.name)), source=str(named.get("source", "")),
+                 steps=max(1, _whole(named, "steps", 1, where=f"{path}: ")),
+                 model_parallel=_whole(named, "model_parallel", 1, where=f"{path}: "))
 
 
-def _node(node: schema.Node, numbers: Mapping[int, int], path: Path) -> Node:
+def _event(node: schema.Node, rank: int | None, needs: tuple[int, ...]) -> Event:
+    if node.type not in set(RUN):
+        kind = NodeType(node.type).name if node.type in set(NodeType) else str(node.type)
+        raise UserError(f" is of type {kind}; only COMP, COMM_COLL, COMM_SEND and COMM_RECV can be run.")
     attributes = _attributes(node)
     common: dict[str, Any] = {
-        "number": numbers[node.id], "layer": str(attributes.get("layer", node.name)),
-        "part": str(attributes.get("part", "")), "step": _whole(attributes, "step", 0),
-        "after": tuple(sorted({numbers[need] for need in (*node.ctrl_deps, *node.data_deps)}))}
-    where = f"{path}: node {node.id}"
-    try:
-        if node.type == NodeType.COMM_COLL:
-            return Node(kind=Kind.COLLECTIVE, exchange=_exchange(attributes),
-                        priority=_whole(attributes, "comm_priority", 0), **common)
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
-    if node.type == NodeType.METADATA:
-        return Node(kind=Kind.DELAY, work=Work(seconds=0.0), **common)
-    if node.type != NodeType.COMP:
-        kind = NodeType(node.type).name if node.type in set(NodeType) else str(node.type)
-        raise UserError(f"{where} is of type {kind}; only COMP and COMM_COLL can be run.")
-    seconds: float | None
-    try:
-        if "duration_ns" in attributes:
-            seconds = _nanoseconds(attributes["duration_ns"]) / 1e9
-        else:
-            roofline = attributes.get("roofline", _whole(attributes, "num_ops", 0, low=0) > 0)
-            seconds = None if roofline else _nanoseconds(node.duration_micros * 1000) / 1e9
-        work = Work(seconds=seconds, flops=_whole(attributes, "num_ops", 0, low=0),
-                    memory_bytes=_whole(attributes, "tensor_size", 0, low=0))
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
-    return Node(kind=Kind.DELAY if attributes.get("is_cpu_op") else Kind.COMPUTE, work=work, **common)
+        "id": node.id, "type": NodeType(node.type), "layer": str(attributes.get("layer", node.name)),
+        "part": str(attributes.get("part", "")), "step": _whole(attributes, "step", 0), "needs": needs}
+    if node.type == NodeType.COMP:
+        return Event(work=_work(node, attributes), delay=bool(attributes.get("is_cpu_op")), **common)
+    if node.type == NodeType.COMM_COLL:
+        return _collective(attributes, common)
+    sends = node.type == NodeType.COMM_SEND
+    own, other = ("comm_src", "comm_dst") if sends else ("comm_dst", "comm_src")
+    if rank is not None and _whole(attributes, own, rank) != rank:
+        raise UserError(f" is a {NodeType(node.type).name} of rank {attributes[own]} in the trace of rank {rank}.")
+    if other not in attributes:
+        raise UserError(f" has no {other}.")
+    return Event(peer=_whole(attributes, other, -1, low=0), tag=_whole(attributes, "comm_tag", 0),
+                 bytes=_whole(attributes, "comm_size", 0, low=1), **common)
 
 
-def _exchange(attributes: Mapping[str, Any]) -> Exchange:
+def _work(node: schema.Node, attributes: Mapping[str, Any]) -> Work:
+    flops = _whole(attributes, "num_ops", 0, low=0)
+    if "duration_seconds" in attributes:
+        seconds: float | None = attributes["duration_seconds"]
+        _nanoseconds(seconds * 1e9 if isinstance(seconds, int | float) else seconds)
+    elif "duration_ns" in attributes:
+        seconds = _nanoseconds(attributes["duration_ns"]) / 1e9
+    elif attributes.get("roofline", flops > 0):
+        seconds = None
+    else:
+        seconds = _nanoseconds(node.duration_micros * 1000) / 1e9
+    return Work(seconds=seconds, flops=flops, memory_bytes=_whole(attributes, "tensor_size", 0, low=0))
+
+
+def _collective(attributes: Mapping[str, Any], common: dict[str, Any]) -> Event:
     kind = _whole(attributes, "comm_type", -1)
     names = {one.value: one.name for one in CollectiveType} | {CollectiveType.REDUCE_SCATTER_BLOCK: "REDUCE_SCATTER"}
     if names.get(kind) not in Collective.__members__:
-        raise UserError(f"its comm_type {names.get(kind, kind)} is none that can be run.")
-    group = attributes.get("comm_group", "all")
-    if group not in GROUPS or not all(attributes.get("involved_dim", [True])):
-        raise UserError("it has a group of its own; only comm_group all, model and data can be run.")
-    return Exchange(collective=Collective[names[kind]], bytes=_whole(attributes, "comm_size", 0), group=group)
+        raise UserError(f": its comm_type {names.get(kind, kind)} is none that can be run.")
+    size = _whole(attributes, "comm_size", 0)
+    if size < 1 and names[kind] != "BARRIER":
+        raise UserError(f": an exchange must have 1 byte or more, not {size}.")
+    if not all(_list(attributes, "involved_dim")):
+        raise UserError(": its involved_dim leaves out dimensions of a network that the trace does not describe; name "
+                        "the ranks by pg_name.")
+    group = attributes.get("comm_group", "")
+    if group and group not in GROUPS:
+        raise UserError(f": its comm_group must be all, model or data, not {group!r}.")
+    name = attributes.get("pg_name", "")
+    if not isinstance(name, str):
+        raise UserError(f": its pg_name must be a text, not {name!r}.")
+    # In traces of ours that all ranks share, pg_name is for other readers.
+    return Event(collective=Collective[names[kind]], bytes=max(1, size), pg_name="" if group else name,
+                 comm_group=group,
+                 priority=_whole(attributes, "comm_priority", 0),
+                 root=_whole(attributes, "comm_root", 0, low=0) if "comm_root" in attributes else None, **common)
 
 
 def _attributes(message: schema.Attributed) -> dict[str, Any]:
@@ -157,18 +127,24 @@ def _attributes(message: schema.Attributed) -> dict[str, Any]:
     for attribute in message.attr:
         which = attribute.WhichOneof("value")
         value: Any = getattr(attribute, which) if which else None
-        made[attribute.name] = list(value.values) if which == "bool_list" else value
+        made[attribute.name] = list(value.values) if which and which.endswith("_list") else value
     return made
 
 
-def _whole(attributes: Mapping[str, Any], name: str, default: int, *, low: int | None = None) -> int:
+def _whole(attributes: Mapping[str, Any], name: str, default: int, *, low: int | None = None, where: str = ": ") -> int:
     value = attributes.get(name, default)
     if not isinstance(value, int) or (low is not None and value < low):
-        raise UserError(f"{name} must be an integer{'' if low is None else f' of {low} or more'}, not {value!r}.")
+        raise UserError(f"{where}{name} must be an integer{'' if low is None else f' of {low} or more'}, "
+                        f"not {value!r}.")
     return int(value)
+
+
+def _list(attributes: Mapping[str, Any], name: str) -> Sequence[Any]:
+    value = attributes.get(name, [])
+    return value if isinstance(value, list) else [value]
 
 
 def _nanoseconds(value: object) -> float:
     if not isinstance(value, int | float) or not 0 <= value <= MOST_NANOSECONDS:
-        raise UserError(f"its duration must be a number from 0 to {MOST_NANOSECONDS:g} nanoseconds, not {value!r}.")
+        raise UserError(f": its duration must be a number from 0 to {MOST_NANOSECONDS:g} nanoseconds, not {value!r}.")
     return value

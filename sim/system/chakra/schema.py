@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of MLCommons Chakra's execution traces, as much of them as training steps need.
+"""Messages of MLCommons Chakra's execution traces.
 
 Public schema: https://github.com/mlcommons/chakra, schema/protobuf/et_def.proto, package ChakraProtoMsg. Numbers of
 fields and of enumerators are those of the schema; fields that are not here are kept by protobuf when a message is
-read.
+read. ``Tensor`` is left out: no other message refers to it.
 """
 
 import enum
@@ -57,6 +57,12 @@ class Attributed(Protocol):
     attr: Iterable[Attribute]
 
 
+class Inputs(Protocol):
+    """An ``IOInfo``: texts."""
+
+    values: str
+
+
 class Node(Attributed, Protocol):
     """A ``NodeProto``."""
 
@@ -66,26 +72,26 @@ class Node(Attributed, Protocol):
     ctrl_deps: list[int]
     data_deps: list[int]
     duration_micros: int
+    inputs: Inputs
 
+
+_SCALARS = ("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64",
+            "sfixed32", "sfixed64", "bool", "string", "bytes")
 
 _MESSAGES: dict[str, list[tuple[Any, ...]]] = {
-    "BoolList": [("values", 1, "bool", "repeated")],
+    **{f"{kind.capitalize()}List": [("values", 1, kind, "repeated")] for kind in _SCALARS},
     "AttributeProto": [
-        ("name", 1, "string"), ("doc_string", 2, "string"), ("double_val", 3, "double", "value"),
-        ("float_val", 5, "float", "value"), ("int32_val", 7, "int32", "value"), ("int64_val", 9, "int64", "value"),
-        ("uint32_val", 11, "uint32", "value"), ("uint64_val", 13, "uint64", "value"),
-        ("sint32_val", 15, "sint32", "value"), ("sint64_val", 17, "sint64", "value"),
-        ("fixed32_val", 19, "fixed32", "value"), ("fixed64_val", 21, "fixed64", "value"),
-        ("sfixed32_val", 23, "sfixed32", "value"), ("sfixed64_val", 25, "sfixed64", "value"),
-        ("bool_val", 27, "bool", "value"), ("bool_list", 28, "BoolList", "value"),
-        ("string_val", 29, "string", "value"),
-        ("bytes_val", 31, "bytes", "value")],
+        ("name", 1, "string"), ("doc_string", 2, "string"),
+        *((f"{kind}_val", 3 + 2 * number, kind, "value") for number, kind in enumerate(_SCALARS)),
+        *((f"{kind}_list", 4 + 2 * number, f"{kind.capitalize()}List", "value")
+          for number, kind in enumerate(_SCALARS))],
     "GlobalMetadata": [("version", 1, "string"), ("attr", 2, "AttributeProto", "repeated")],
+    "IOInfo": [("values", 1, "string"), ("shapes", 2, "string"), ("types", 3, "string")],
     # The type is an enumeration of the schema; on the wire that is an int32.
     "Node": [
         ("id", 1, "uint64"), ("name", 2, "string"), ("type", 3, "int32"), ("ctrl_deps", 4, "uint64", "repeated"),
         ("data_deps", 5, "uint64", "repeated"), ("start_time_micros", 6, "uint64"), ("duration_micros", 7, "uint64"),
-        ("attr", 10, "AttributeProto", "repeated")],
+        ("inputs", 8, "IOInfo"), ("outputs", 9, "IOInfo"), ("attr", 10, "AttributeProto", "repeated")],
 }
 """Fields: name, number, type, and ``repeated`` or the ``oneof`` that they are in."""
 
