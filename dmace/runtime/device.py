@@ -204,7 +204,7 @@ class Device:
         Raises
         ------
         DmaceError
-            If an option is not legal, there is ``pair`` without ``ring``, or no queue is free that allows these options.
+            If an option is not legal, there is ``pair`` without ``ring``, or no free queue allows these options.
         """
         for name, value in (("domain", domain), ("weight", weight), ("priority", priority), ("segments", segments),
                             ("ring", ring)):
