@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hw.card import PRESET_NAMES
 from hw.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +22,9 @@ __all__ = ["component", "configure", "run", "write"]
 
 _PRESETS = ("tiny", "base", "wide")
 """Presets of all designs."""
+
+_OWN = {"card": "card", "ultra": "ace"}
+"""Presets of one design only."""
 
 
 def _dma_engine(preset: str) -> "_Design":
@@ -43,11 +45,12 @@ def _ace(preset: str) -> "_Design":
     from hw.ace.header import c_header
     from hw.ace.registers import register_map
     from hw.dma_engine.config import PRESETS as DMA_PRESETS
+    from hw.dma_engine.config import WIDE
     from hw.dma_engine.header import c_header as dma_header
 
     config = PRESETS[preset]
     return register_map(config), AceEngine(config), {
-        "dmace_ace.h": c_header(config), "dmace.h": dma_header(DMA_PRESETS[preset])}
+        "dmace_ace.h": c_header(config), "dmace.h": dma_header(DMA_PRESETS.get(preset, WIDE))}
 
 
 def _endpoint(preset: str, *, rdma: bool = False) -> "_Design":
@@ -94,8 +97,9 @@ def component(design: str, preset: str) -> "Component":
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("design", choices=tuple(_DESIGNS), metavar="DESIGN", help=f"one of {', '.join(_DESIGNS)}")
-    parser.add_argument("--config", choices=PRESET_NAMES, default="base", metavar="C",
-                        help=f"preset: {', '.join(_PRESETS)}, and for card {', '.join(PRESET_NAMES)} (default: base)")
+    parser.add_argument("--config", choices=(*_PRESETS, *_OWN), default="base", metavar="C",
+                        help=f"preset: {', '.join(_PRESETS)}, "
+                        f"{', '.join(f'for {design} also {name}' for name, design in _OWN.items())} (default: base)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path,
                         help="folder to write to (default: DESIGN-CONFIG)")
     parser.add_argument("--two-clocks", action="store_true",
@@ -110,8 +114,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--two-clocks is an option of card, not of {args.design}.")
     if args.rdma and args.design != "endpoint":
         raise UserError(f"--rdma is an option of endpoint, not of {args.design}.")
-    if args.config not in _PRESETS and args.design != "card":
-        raise UserError(f"--config {args.config} is a preset of card; {args.design} has {', '.join(_PRESETS)}.")
+    if (owner := _OWN.get(args.config, args.design)) != args.design:
+        has = (*_PRESETS, *(name for name, design in _OWN.items() if design == args.design))
+        raise UserError(f"--config {args.config} is a preset of {owner}; {args.design} has {', '.join(has)}.")
     folder = args.output or Path(f"{args.design}-{args.config}")
     def status(step: str) -> None:
         print(f"{args.design}, {args.config}: {step}", file=sys.stderr, flush=True)

@@ -168,7 +168,7 @@ def test_two_clocks_are_for_the_card(tmp_path, capsys):
 
 def test_preset_of_the_card_alone(tmp_path, capsys):
     assert main(["verilog", "ace", "--config", "card", "-o", str(tmp_path / "new")]) == 2
-    assert capsys.readouterr().err == "dmace: --config card is a preset of card; ace has tiny, base, wide.\n"
+    assert capsys.readouterr().err == "dmace: --config card is a preset of card; ace has tiny, base, wide, ultra.\n"
     assert not (tmp_path / "new").exists()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of a collectives accelerator, validated once, and the three named presets.
+"""Sizes of a collectives accelerator, validated once, and the named presets.
 
 Every width that a component needs is a property here, so that hardware, model, driver and tests agree.
 """
@@ -17,7 +17,7 @@ __all__ = [
     "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS", "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_BYTES",
     "ONE_SHOT_WIDTH",
     "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "SRAM_PATIENCE", "SRAM_RUN_BEATS",
-    "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
+    "STEP_WIDTH", "TINY", "ULTRA", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
 DIMENSIONS = 3
@@ -103,7 +103,8 @@ class AceConfig:
     Parameters
     ----------
     data_width : int
-        Bits of a beat: of ``m_axi``, of a word of the SRAM and of a link in one cycle; 64, 128, 256 or 512.
+        Bits of a beat: of ``m_axi``, of a word of the SRAM and of a link in one cycle; a power of two from 64
+        to 1024.
     lanes : int
         32-bit ALU lanes; as many as a beat has words, or fewer by a power of two. With fewer, reducing a beat takes
         several cycles.
@@ -136,7 +137,7 @@ class AceConfig:
     message_bytes : int
         Bytes that one chunk may send before an older one gets the ports; power of two, from a packet to a chunk.
     packet_bytes : int
-        Longest payload of a packet; power of two, 64 to 1024, and a multiple of a beat.
+        Longest payload of a packet; power of two, from 64, and a beat, to 1024.
     link_beats : int
         Beats of a link's receive buffer, in each channel; power of two, two packets at least.
     replay_beats : int
@@ -197,7 +198,7 @@ class AceConfig:
             if not is_power_of_two(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
 
-        need("data_width", 64, 512)
+        need("data_width", 64, 1024)
         need("lanes", 1, self.data_width // 32)
         for name in ("prod", "fp8", "avg", "widen", "varying", "counters"):
             if not isinstance(value := getattr(self, name), bool):
@@ -208,7 +209,7 @@ class AceConfig:
         need("fsms", 2, MOST_FSMS)
         need("slots", self.fsms, MOST_SLOTS)
         need("chunk_bytes", 1024, MOST_CHUNK_BYTES)
-        need("packet_bytes", 64, 1024)
+        need("packet_bytes", max(64, self.beat_bytes), 1024)
         need("message_bytes", self.packet_bytes, self.chunk_bytes)
         need("link_beats", 2 * self.packet_beats, MOST_LINK_BEATS)
         need("replay_beats", 4 * self.packet_beats, MOST_LINK_BEATS)
@@ -359,4 +360,9 @@ BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, m
 WIDE = AceConfig(pipes=4)
 """4 MiB of SRAM, 16 FSMs, and lanes for 4 x 64 bytes per cycle, as ACE's authors chose (ISCA'21)."""
 
-PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}
+ULTRA = AceConfig(data_width=1024, lanes=32, fsms=32, slots=32, packet_bytes=512, link_beats=256, replay_beats=256,
+                  pipes=4)
+"""2 MiB of SRAM, and a beat of 128 bytes per cycle on memory port, links and pipes: at 1.245 GHz, the least that sustains
+an all-reduce over the links of the ACE paper with 128 GB/s of memory (docs/training.md)."""
+
+PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE, "ultra": ULTRA}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from hw.ace.config import PRESETS
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, measuring, write_json
 from sim.validation.links import CHECKS, show, worst
@@ -28,10 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = ("Compare the system simulator with closed forms, with stored results of ASTRA-sim 1.0 and "
                           "SimGrid 3.32, or with the RTL. Ends with status 1 if a difference exceeds its limit.")
     parser.add_argument("--only", metavar="CHECK,...", help=f"checks: {', '.join(CHECKS)} (default: all)")
-    parser.add_argument("--check-rtl", nargs="?", const="", metavar="NODES/BYTES[/LATENCY],...",
+    parser.add_argument("--check-rtl", nargs="?", const="", metavar="[PRESET:]NODES/BYTES[/LATENCY],...",
                         help="compare with the accelerator's RTL instead, in cycles: cases like 4x2x2/65536, of the "
                         "preset tiny with links of a quarter of a beat per cycle, and like 8/262144/20, with links of "
-                        "a beat per cycle and this latency, and sizes by the rule (default: rings of 2 to 16 and tori, "
+                        "a beat per cycle and this latency, and sizes by the rule; ultra:4/1048576/20 has those "
+                        "of another preset (default: rings of 2 to 16 and tori, "
                         "both, 64 and 256 KiB: some minutes)")
     parser.add_argument("--long", action="store_true", help="with --check-rtl, also 1 MiB, links of latency 500, "
                         "4x2x2 and 4x4x4 with links of a beat per cycle: about half an hour")
@@ -39,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "the ideal one's and a conventional endpoint's at 128 GB/s of memory, and the memory that each "
                         "needs for 90 %% of the ideal rate")
     parser.add_argument("--headlines", nargs="?", const="", metavar="FILE.md", help="instead, show the ACE paper's "
-                        "headline figures beside the simulator's, and write the table as Markdown: 240 runs, about a "
+                        "headline figures beside the simulator's, and write the table as Markdown: 280 runs, about a "
                         "quarter of an hour of a core, stored in --results")
     parser.add_argument("--results", metavar="DIR", help="folder of the results of --headlines, from which an "
                         "interrupted one resumes (default: headlines.results)")
@@ -128,7 +130,7 @@ def _headlines(args: argparse.Namespace) -> int:
     write_json(args.json, rows)
     if args.json != "-":
         table = Table(title="The paper and the simulator")
-        for name in ("figure", "case", "reads and\nwrites", "paper", "ours", "Ideal", "wide", "why"):
+        for name in ("figure", "case", "reads and\nwrites", "paper", "ours", "Ideal", "wide", "ultra", "why"):
             table.add_column(name, justify="left" if name in ("figure", "case", "why") else "right")
         for cells in headlines.cells(rows):
             table.add_row(*cells)
@@ -171,7 +173,10 @@ def _rtl(cases: str, long: bool) -> "list[Row]":
 def _case(text: str) -> "Point":
     from sim.validation.points import operating_point
 
-    nodes, _, rest = text.partition("/")
+    named, colon, case = text.rpartition(":")
+    if colon and named not in PRESETS:
+        raise UserError(f"--check-rtl takes cases of the presets {', '.join(PRESETS)}, not {text!r}.")
+    nodes, _, rest = case.partition("/")
     size, separator, latency = rest.partition("/")
     sizes = nodes.split("x")
     numbers = [size, *([latency] if separator else [])]
@@ -183,4 +188,4 @@ def _case(text: str) -> "Point":
         raise UserError(f"--check-rtl takes 2 to {MOST_RANKS} ranks with buffers of whole 4-byte words, not {text}.")
     if separator and not 1 <= int(latency) <= MOST_LATENCY:
         raise UserError(f"--check-rtl takes links of a latency of 1 to {MOST_LATENCY:,} cycles, not {text}.")
-    return operating_point(shape, int(size), int(latency) if separator else None)
+    return operating_point(shape, int(size), int(latency) if separator else None, named or None)

@@ -25,7 +25,7 @@ TURNS = ("message", "age", "fifo")
 SIZES = ("endpoint", "rule")
 SHARING = ("reserved", "demand")
 MOST_CYCLES = 1_000_000
-BEATS = (8, 16, 32, 64)
+BEATS = (8, 16, 32, 64, 128)
 """Bytes of a beat that an accelerator can have."""
 
 

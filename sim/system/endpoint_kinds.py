@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hw.ace.config import BASE, PIPES, WIDE, WIRE_HEADER_BYTES, AceConfig
+from hw.ace.config import BASE, PIPES, ULTRA, WIDE, WIRE_HEADER_BYTES, AceConfig
 from hw.errors import UserError
 
 from .parts import GB, check
@@ -95,14 +95,18 @@ PAPER = {kind.name: kind for kind in (
 """The endpoints that the ACE paper compares. Shares of memory, cores, SRAM, FSMs and lanes are recalled from the paper
 and not checked against it: inputs, printed with each result."""
 
-BUILT = {"base": BASE, "wide": WIDE}
+BUILT = {"base": BASE, "wide": WIDE, "ultra": ULTRA}
 """Presets of the RTL that are endpoints."""
 
+SHARES = {"ultra": PAPER["ace"].memory_bytes_per_s}
+"""Memory bandwidth of those that have a share of it, less than their memory port could use: an input, as that of
+``ace``."""
 
-def kind_of(accelerator: AceConfig, name: str) -> EndpointKind:
+
+def kind_of(accelerator: AceConfig, name: str, memory_bytes_per_s: float | None = None) -> EndpointKind:
     """:class:`EndpointKind` of an ``AceConfig``. Its memory port moves a beat per cycle in each direction."""
     return EndpointKind(
-        name=name, engine="sram", sram_bytes=accelerator.slots * accelerator.chunk_bytes, fsms=accelerator.fsms,
+        name=name, engine="sram", memory_bytes_per_s=memory_bytes_per_s, sram_bytes=accelerator.slots * accelerator.chunk_bytes, fsms=accelerator.fsms,
         pipes=accelerator.pipes, receive_bytes=4 * accelerator.lanes, port_bytes=accelerator.beat_bytes)
 
 
@@ -118,5 +122,5 @@ def rules(endpoint: str) -> dict[str, Any]:
     return rules_of(BUILT[endpoint]) if endpoint in BUILT else {}
 
 
-ENDPOINTS = {**PAPER, **{name: kind_of(accelerator, name) for name, accelerator in BUILT.items()}}
+ENDPOINTS = {**PAPER, **{name: kind_of(accelerator, name, SHARES.get(name)) for name, accelerator in BUILT.items()}}
 """All endpoints by name."""

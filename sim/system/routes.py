@@ -35,15 +35,18 @@ def piece_bytes(config: MachineConfig, made: Program) -> int:
     piece = config.chunk_bytes // made.positions
     if config.kind.engine != "sram":
         return max(1, piece)
-    if piece < COLUMN_BYTES:
-        raise UserError(f"{made.positions} positions of {COLUMN_BYTES} bytes do not fit in a chunk of "
-                        f"{config.chunk_bytes:,} bytes; chunk_bytes must be at least "
-                        f"{made.positions * COLUMN_BYTES:,}.")
-    return piece // COLUMN_BYTES * COLUMN_BYTES
+    unit = max(COLUMN_BYTES, config.beat_bytes)
+    if piece < unit:
+        raise UserError(f"{made.positions} positions of {unit} bytes do not fit in a chunk of "
+                        f"{config.chunk_bytes:,} bytes; chunk_bytes must be at least {made.positions * unit:,}.")
+    return piece // unit * unit
 
 
 def route(config: MachineConfig, made: Program, piece: int) -> Route:
-    """The :class:`Route` of a program for a chunk with ``piece`` bytes in each position."""
+    """The :class:`Route` of a program for a chunk with ``piece`` bytes in each position. An accelerator sends whole
+    beats."""
+    if config.kind.engine == "sram" and config.beat_bytes > COLUMN_BYTES:
+        piece = -(-piece // config.beat_bytes) * config.beat_bytes
     legs = tuple(
         switched.leg(config, made, phase, piece) if isinstance(made, switched.Direct) and
         switched.applies(config, phase.port // 2) else _leg(config, phase, piece) for phase in made.phases)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from hw.ace.config import TINY, AceConfig
+from hw.ace.config import PRESETS, AceConfig
 from hw.ace.sizing import sized
 from sim.ace.bench.runner import MEMORY_LATENCY
 
@@ -17,7 +17,7 @@ SIZED_FOR = 100
 
 @dataclass(frozen=True)
 class Point:
-    """An all-reduce on accelerators of the preset ``tiny``.
+    """An all-reduce on accelerators of a preset.
 
     Parameters
     ----------
@@ -30,6 +30,7 @@ class Point:
         Cycles.
     by_rule : bool
         Pipes, FSMs, slots, chunks and link buffers are those of :func:`hw.ace.sizing.sized`, instead of the preset's.
+    preset : str
     """
 
     shape: tuple[int, ...]
@@ -37,22 +38,28 @@ class Point:
     link_rate: float = 0.25
     link_latency: int = 100
     by_rule: bool = False
+    preset: str = "tiny"
 
     @property
     def config(self) -> AceConfig:
+        config = PRESETS[self.preset]
         if not self.by_rule:
-            return TINY
-        return sized(TINY, self.shape, link_rate=self.link_rate, link_latency=max(SIZED_FOR, self.link_latency),
+            return config
+        return sized(config, self.shape, link_rate=self.link_rate, link_latency=max(SIZED_FOR, self.link_latency),
                      memory_latency=MEMORY_LATENCY)
 
     def __str__(self) -> str:
         links = f"rate {self.link_rate:g}, latency {self.link_latency}"
-        return f"{'x'.join(map(str, self.shape))} ALL_REDUCE {self.size:,} B, {links}"
+        preset = "" if self.preset == "tiny" else f"{self.preset}, "
+        return f"{preset}{'x'.join(map(str, self.shape))} ALL_REDUCE {self.size:,} B, {links}"
 
 
-def operating_point(shape: tuple[int, ...], size: int, latency: int | None) -> Point:
-    """With a latency, links of a beat per cycle and sizes by the rule; otherwise, links of a quarter and the preset."""
-    return Point(shape, size) if latency is None else Point(shape, size, 1.0, latency, by_rule=True)
+def operating_point(shape: tuple[int, ...], size: int, latency: int | None, preset: str | None = None) -> Point:
+    """With a latency, links of a beat per cycle, otherwise of a quarter. The sizes are those of the ``preset``; without
+    one, those of ``tiny`` or, with a latency, by the rule."""
+    if latency is None:
+        return Point(shape, size, preset=preset or "tiny")
+    return Point(shape, size, 1.0, latency, by_rule=preset is None, preset=preset or "tiny")
 
 
 def _quarter(*sizes: int) -> Iterator[Point]:

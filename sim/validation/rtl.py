@@ -30,13 +30,13 @@ def against_rtl(points: "Sequence[Point]") -> list[Row]:
     from sim.ace.shared_library import build_library
     from sim.validation import simulated
 
-    with measuring("ace tiny") as (building, notify):
+    with measuring(f"ace {', '.join(dict.fromkeys(point.preset for point in points))}") as (building, notify):
         rows: list[Row] = []
         notify("all-reduces", total=len(points), advance=0)
         for point in points:
             bench = Bench(point.config, build_library(point.config, status=building), link_rate=point.link_rate,
                           link_latency=point.link_latency)
-            rows.append(simulated.compare(bench, point.shape, point.size))
+            rows.append(simulated.compare(bench, point.shape, point.size, what=str(point)))
             notify(str(point))
     return rows
 

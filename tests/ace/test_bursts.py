@@ -6,7 +6,7 @@ import random
 import pytest
 
 from hw.ace.bursts import Bursts, burst_bytes
-from hw.ace.config import BASE, TINY, WIDE
+from hw.ace.config import BASE, TINY, ULTRA, WIDE
 from hw.ace.layouts import move_layout
 from tests.ace.timing import ECP5
 from tests.stream.bench import exercise
@@ -50,7 +50,7 @@ def _expected(config, moves):
 
 
 @pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.4, 0.4)])
-@pytest.mark.parametrize("config", [TINY, BASE, WIDE, ECP5], ids=["tiny", "base", "wide", "ecp5"])
+@pytest.mark.parametrize("config", [TINY, BASE, WIDE, ULTRA, ECP5], ids=["tiny", "base", "wide", "ultra", "ecp5"])
 def test_bursts(config, stalls, seed):
     moves = list(_moves(config, random.Random(seed), 150))
     expected = list(_expected(config, moves))

@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from dmace.drivers.ace import share_for
-from hw.ace.config import BASE, PRESETS, TINY, WIDE, AceConfig
+from hw.ace.config import BASE, PRESETS, TINY, ULTRA, WIDE, AceConfig
 from hw.ace.sizing import needs, sized
 from sim.ace.bench import Bench, operating_points
 from sim.ace.shared_library import build_library
@@ -46,6 +46,18 @@ def test_pipes():
     assert _needs(replace(TINY, dimensions=1), (4,), 1, 100).pipes == 2
 
 
+@pytest.mark.parametrize("shape", [(4, 4, 2), (4, 4, 4), (4, 8, 4)])
+def test_ultra_has_the_sizes_of_the_rule(shape):
+    """For the ACE paper's links, at 1.245 GHz: 90 cycles in a package, where a beat per cycle is the limit, and 500
+    between packages. Four pipes, as links of a beat per cycle in all dimensions need them."""
+    inside, between = ({"link_rate": rate, "link_latency": latency, "memory_latency": 498} for rate, latency in (
+        (1, 90), (25e9 / 1.245e9 / ULTRA.beat_bytes, 500)))
+    for links in (inside, between):
+        found = needs(ULTRA, shape, chunk_bytes=ULTRA.chunk_bytes, **links)
+        assert found.sustained and found.fsms <= ULTRA.fsms and found.slots <= ULTRA.slots
+        assert found.link_beats <= ULTRA.link_beats and found.pipes <= ULTRA.pipes == 4
+
+
 def test_buffers_cover_the_round_trip():
     for latency in LATENCIES:
         found = _needs(TINY, (4,), 1, latency)
@@ -70,7 +82,7 @@ def test_longer_chunks_where_fsms_do_not_suffice():
     assert found.chunk_bytes > TINY.chunk_bytes and found.fsms == 32
 
 
-@pytest.mark.parametrize("config", [TINY, BASE, WIDE])
+@pytest.mark.parametrize("config", [TINY, BASE, WIDE, ULTRA])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shorter_chunks_where_few_fsms_suffice(config, shape):
     """Their pieces fill packets, unless the preset's do not either, and half of them would not do."""

@@ -55,7 +55,7 @@ def test_every_verb_has_its_two_functions():
     (["verilog", "dma_engin"],
      "DESIGN must be one of dma_engine, ace, endpoint, card, not 'dma_engin' (did you mean 'dma_engine'?)."),
     (["verilog", "dma_engine", "--config", "wid"],
-     "--config must be one of tiny, base, wide, card, not 'wid' (did you mean 'wide'?)."),
+     "--config must be one of tiny, base, wide, card, ultra, not 'wid' (did you mean 'wide'?)."),
     (["verilog", "dma_engine", "--confg", "base"],
      "verilog does not know '--confg base' (did you mean '--config'?); see `dmace verilog --help`."),
     (["verilog", "dma_engine", "-o"],

@@ -12,8 +12,8 @@ from sim.system.sweep import Store
 from sim.validation import headlines, offload
 from sim.validation.headlines import WORKLOADS
 
-SECONDS = {"noovl": 4.0, "commopt": 3.0, "compopt": 6.0, "ace": 2.0, "ideal": 1.5, "wide": 2.5}
-RATES = {"noovl": 10.0, "commopt": 8.0, "compopt": 2.0, "ace": 9.0, "ideal": 10.0, "wide": 5.0}
+SECONDS = {"noovl": 4.0, "commopt": 3.0, "compopt": 6.0, "ace": 2.0, "ideal": 1.5, "wide": 2.5, "ultra": 1.6}
+RATES = {"noovl": 10.0, "commopt": 8.0, "compopt": 2.0, "ace": 9.0, "ideal": 10.0, "wide": 5.0, "ultra": 9.5}
 SHAPES = ((2,), (4,))
 
 
@@ -41,6 +41,7 @@ def test_iteration_times(rows):
     assert (row["paper"], row["paper_most"]) == (1.13, 1.19)
     assert row["ours"] == pytest.approx((1.5 * 3) ** 0.5) and row["ours_most"] == 3
     assert row["limit"] == pytest.approx(2) and row["built"] == pytest.approx(1.2)
+    assert row["most_built"] == pytest.approx(3 / 1.6)
     assert row["why"] == ("the best baseline (commopt) computes 20 % longer than alone; ACE reaches 106 % of "
                           "Ideal's speed")
     row = next(row for row in rows if row["case"] == "resnet50-fp16")
@@ -70,7 +71,7 @@ def test_every_possibility_has_a_row(rows):
 def test_runs_are_stored(tmp_path):
     store = Store(tmp_path / "results")
     found = headlines.measure(store, workloads=["dlrm-fp16"], shapes=[(2,)])
-    assert len(found) == 2 * 6 == len(list(store.folder.glob("*.json")))
+    assert len(found) == 2 * 7 == len(list(store.folder.glob("*.json")))
     again = headlines.measure(Store(tmp_path / "results"), workloads=["dlrm-fp16"], shapes=[(2,)])
     assert again == found
     times = {(pool, endpoint): row["step_seconds"] for (_, pool, _, endpoint), row in found.items()}

@@ -89,6 +89,6 @@ def test_wrong_requests_are_sentences():
             (lambda: MachineConfig(shape=(2, 2, 2, 2)), "A machine must have one to 3 dimensions of 1 rank or more, "
              "not the shape (2, 2, 2, 2)."),
             (lambda: MachineConfig(shape=(4,), endpoint="gpu"), "The endpoint must be one of noovl, commopt, compopt, "
-             "ace, ideal, base, wide, not 'gpu'.")):
+             "ace, ideal, base, wide, ultra, not 'gpu'.")):
         with pytest.raises(UserError, match=f"^{re.escape(sentence)}$"):
             request()

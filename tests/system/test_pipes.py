@@ -5,11 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from hw.ace.config import PRESETS, AceConfig
+from hw.ace.config import PRESETS, ULTRA, AceConfig
+from hw.ace.programs.schedule import plan
+from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.system import ENDPOINTS, LinkConfig, Machine, MachineConfig
 from sim.system.endpoint_kinds import BUILT, kind_of, rules
+from sim.system.routes import piece_bytes, route
 from sim.validation.as_rtl import as_rtl
+from sim.validation.as_rtl import cycles as as_cycles
+from sim.validation.offload import share_of_ideal
 
 HZ = 1e9
 LANES = 64
@@ -63,9 +68,46 @@ def test_presets_are_endpoints(name):
     kind, beat = config.kind, preset.data_width // 8
     assert (kind.fsms, config.slots, kind.pipes) == (preset.fsms, preset.slots, preset.pipes)
     assert kind.receive_bytes == kind.port_bytes == config.beat_bytes == beat
-    # A beat in each direction of the memory port is taken from computation.
-    assert config.memory_share == 2 * beat * config.clock_hz
-    assert as_rtl(preset, (4,), link_rate=1, link_latency=0, memory_latency=0).kind == replace(kind, name="rtl")
+    # A beat in each direction of the memory port is taken from computation, or what ACE's authors took.
+    assert config.memory_share == (128e9 if name == "ultra" else 2 * beat * config.clock_hz)
+    assert as_rtl(preset, (4,), link_rate=1, link_latency=0, memory_latency=0).kind == replace(
+        kind, name="rtl", memory_bytes_per_s=None)
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 2), (4, 4, 4), (4, 8, 4)])
+def test_ultra_is_within_five_percent_of_ideal(shape):
+    """With the paper's links, and its 128 GB/s of memory for reads and as much for writes; not with half of its FSMs,
+    SRAM or width, and not if reads and writes share the bandwidth."""
+    def share(kind, **changes):
+        return share_of_ideal(shape, kind, size=32 << 20, **{**rules("ultra"), "memory_pool": "separate", **changes})
+
+    ultra = ENDPOINTS["ultra"]
+    assert share(ultra) > 0.95
+    assert share(ultra, memory_pool="shared") < 0.65
+    assert share(replace(ultra, port_bytes=64)) < 0.75 > share(ENDPOINTS["wide"], **rules("wide"))
+    if shape != (4, 4, 2):
+        assert share(replace(ultra, fsms=16)) < 0.9 > share(replace(ultra, sram_bytes=ultra.sram_bytes // 2))
+
+
+def test_two_pipes_suffice_for_the_papers_links_only():
+    """Links of a beat per cycle in all dimensions need the four."""
+    two = replace(ENDPOINTS["ultra"], pipes=2)
+    assert share_of_ideal((4, 4, 4), two, size=32 << 20, **{**rules("ultra"), "memory_pool": "separate"}) > 0.95
+    shares = [size / 128 / as_cycles(as_rtl(replace(ULTRA, pipes=pipes), (4, 4, 4), link_rate=1, link_latency=20,
+                                            memory_latency=100, fold=True), Collective.ALL_REDUCE, size)
+              for size in (8 << 20,) for pipes in (2, 4)]
+    assert shares[0] < 0.9 and shares[1] > 0.95
+
+
+def test_positions_are_whole_beats():
+    """Five positions of a chunk of 1,024 bytes, of which the accelerator sends whole beats of 128."""
+    config = MachineConfig(shape=(5,), endpoint="ultra", **{**rules("ultra"), "chunk_bytes": 1024})
+    made = plan(Collective.ALL_REDUCE, (5,), (0,), (0,))
+    assert made.positions == 5 and piece_bytes(config, made) == 128
+    assert {grain.size for leg in route(config, made, 64).legs for grain in leg.grains} == {128}
+    with pytest.raises(UserError, match="^5 positions of 128 bytes do not fit in a chunk of 512 bytes; chunk_bytes "
+                                        "must be at least 640"):
+        piece_bytes(config.with_(chunk_bytes=512), made)
 
 
 def test_fewer_lanes_receive_less():

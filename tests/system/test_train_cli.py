@@ -20,7 +20,7 @@ def test_table_and_files(tmp_path, capsys):
     assert "MLP_Top_0" in out and "links.1.bytes_per_s" in out and "has no memory traffic of its layers" in out
     result = json.loads(files["out.json"].read_text())
     rows = {row["endpoint"]: row for row in result["rows"]}
-    assert list(rows) == ["noovl", "commopt", "compopt", "ace", "ideal", "base", "wide"]
+    assert list(rows) == ["noovl", "commopt", "compopt", "ace", "ideal", "base", "wide", "ultra"]
     for row in rows.values():
         assert row["seconds"] == pytest.approx(row["compute_seconds"] + row["exposed_seconds"])
         assert row["compute_seconds"] >= row["compute_alone_seconds"] * (1 - 1e-9)
@@ -90,7 +90,7 @@ def test_settings_of_one_endpoint(capsys):
     (["--nodes", "4xx4"], r"--nodes must be like 8, 4x2 or 4x2x2, not '4xx4'\."),
     (["--nodes", "40x40"], r"A machine must have 2 to 1,024 ranks, not 1,600\."),
     (["--endpoint", "best"],
-     r"--endpoint must name different ones of noovl, commopt, compopt, ace, ideal, base, wide, not 'best'\."),
+     r"--endpoint must name different ones of noovl, commopt, compopt, ace, ideal, base, wide, ultra, not 'best'\."),
     (["--endpoint", "ace,ace"], r"--endpoint must name different ones of .*, not 'ace,ace'\."),
     (["--steps", "0"], r"steps must be from 1 to 1,000, not 0\."),
     (["--set", "chunk"], r"--set must be NAME=VALUE, not 'chunk'\."),

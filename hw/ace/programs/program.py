@@ -42,9 +42,10 @@ class Program:
 
 def encode(program: Program, config: AceConfig) -> list[int]:
     """48-bit words of a program. Raises ValueError if it does not fit a slot, or a number its field."""
-    piece = config.chunk_bytes // program.positions // COLUMN_BYTES
+    unit = max(COLUMN_BYTES, config.beat_bytes)     # a position begins at a beat
+    piece = config.chunk_bytes // program.positions // unit * (unit // COLUMN_BYTES)
     if not piece:
-        raise ValueError(f"{program.positions} positions of {COLUMN_BYTES} bytes do not fit a slot of "
+        raise ValueError(f"{program.positions} positions of {unit} bytes do not fit a slot of "
                          f"{config.chunk_bytes} bytes")
     words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from hw.ace.config import BASE, TINY, WIDE
+from hw.ace.config import BASE, TINY, ULTRA, WIDE
 from hw.ace.numerics.formats import DType
 from hw.ace.programs.program import encode
 from hw.ace.programs.schedule import Entry, assemble, plan, role_of
@@ -133,8 +133,20 @@ def test_sizes():
     made = assemble(TINY, (4, 4, 4), (0, 1, 2), (1, 2, 3), collectives=tuple(C))
     assert made.left_out == {C.ALL_TO_ALL: "112 positions of 64 bytes do not fit a slot of 4096 bytes"}
     assert set(made.directory) == set(C) - {C.ALL_TO_ALL} and len(made.words) <= 440
-    for config in (BASE, WIDE):
+    for config in (BASE, WIDE, ULTRA):
         assert set(assemble(config, (4, 4, 4), (0, 1, 2), (1, 2, 3)).left_out) == set(Ordered)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 7, 12])
+@pytest.mark.parametrize("config", [TINY, WIDE, ULTRA], ids=["tiny", "wide", "ultra"])
+def test_the_longest_pieces_fit_a_slot(config, ranks):
+    """In whole beats, also if a beat is longer than a column."""
+    config = replace(config, chunk_bytes=4096, message_bytes=1024)
+    program = plan(C.ALL_REDUCE, (ranks,), (0,), (0,))
+    piece = HeaderWord.unpack(encode(program, config)[0]).piece * 64
+    beats = -(-piece // config.beat_bytes)
+    assert 0 < program.positions * beats <= config.chunk_beats
+    assert program.positions * (piece + max(64, config.beat_bytes)) > config.chunk_bytes
 
 
 def test_what_an_all_reduce_sends():
@@ -228,6 +240,8 @@ def test_roles():
      lambda: plan(C.REDUCE, (4, 2), (0, 1), (0, 0))),
     ("128 positions of 64 bytes do not fit a slot of 4096 bytes",
      lambda: encode(plan(C.ALL_REDUCE, (128,), (0,), (0,)), TINY)),
+    ("12 positions of 128 bytes do not fit a slot of 1024 bytes",
+     lambda: encode(plan(C.ALL_REDUCE, (12,), (0,), (0,)), replace(ULTRA, chunk_bytes=1024, message_bytes=512))),
     ("The program cannot be encoded: sends must fit 12 bits, not 8128",
      lambda: encode(plan(C.ALL_TO_ALL, (128,), (0,), (0,)), WIDE)),
 ])
