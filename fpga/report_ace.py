@@ -7,6 +7,9 @@ The figures are in ``docs/area_ace.json``, written by ``scripts/measure_area_ace
 from collections.abc import Mapping
 from typing import Any
 
+from hw.ace.config import PRESETS, AceConfig
+
+from .estimate_ace import estimate
 from .gates import SRAM_TRANSISTORS
 
 __all__ = ["section"]
@@ -49,7 +52,9 @@ _PIPED = {"receive": "ports", "transmit": "ports", "pool": "pool", "sram": "sram
 _SPLIT = """
 **SRAM against logic.** The authors of ACE (ISCA'21) give, at 28 nm, 5,113,696 um2 for 4 MB of SRAM, 159,803 for
 control, 16,112 for ALUs and 1,084 for the switch: 96.7 % of it is SRAM. This table is in millions of transistors,
-{sram} for a bit of memory; `wide` has as much SRAM as theirs.
+{sram} for a bit of memory; `wide` has as much SRAM as theirs. Measured presets count one pipe. `ultra`, with its four
+pipes, was not synthesised: its row is an estimate (`fpga/estimate_ace.py`), by the straight line through `base` and
+`wide` for the width, and in proportion to FSMs, pipes and buffers.
 
 | | SRAM of slots | other memories | receive, with the lanes | other logic | SRAM of slots, share | all memory, share |
 |---|---|---|---|---|---|---|
@@ -77,6 +82,7 @@ def section(figures: Mapping[str, Mapping[str, Any]]) -> str:
     return (_HEAD + "".join(_preset(name, found) for name, found in figures.items())
             + _PIPES + "".join(_pipes(name, found) for name, found in measured.items())
             + _SPLIT.format(sram=SRAM_TRANSISTORS) + "\n".join(_split(*item) for item in figures.items()) + "\n"
+            + "".join(_estimated(name, config, figures) for name, config in PRESETS.items() if name not in figures)
             + _SPLIT_TAIL + _TAIL)
 
 
@@ -131,6 +137,15 @@ def _split(config: str, found: Mapping[str, Any]) -> str:
     memory = SRAM_TRANSISTORS * sum(row["count"] * row["memory_bits"] for row in rows.values())
     slots = SRAM_TRANSISTORS * found["sram_bits"]
     receive = rows["receive"]["transistors"]
-    all_ = slots + memory + logic
-    return (f"| {config} | {' | '.join(f'{part / 1e6:,.2f}' for part in (slots, memory, receive, logic - receive))} | "
+    return _parts(config, slots, memory, receive, logic - receive)
+
+
+def _estimated(name: str, config: AceConfig, figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for a preset without figures."""
+    return _parts(f"{name}, estimated", *estimate(config, figures)) + "\n"
+
+
+def _parts(name: str, slots: float, memory: float, receive: float, logic: float) -> str:
+    all_ = slots + memory + receive + logic
+    return (f"| {name} | {' | '.join(f'{part / 1e6:,.2f}' for part in (slots, memory, receive, logic))} | "
             f"{slots / all_:.1%} | {(slots + memory) / all_:.1%} |")

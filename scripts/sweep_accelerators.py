@@ -6,22 +6,21 @@ memory, relative to an endpoint that takes no time, and an estimate of their tra
     scripts/sweep_accelerators.py --memory-pool shared   # together
     scripts/sweep_accelerators.py --every                # also those that another one beats in cost and rate
 
-The estimate extends the figures of `base` and `wide` in docs/area_ace.json in proportion to width, lanes, pipes, FSMs
-and buffers; it is for comparison only. Prints a table in Markdown.
+The estimate is that of fpga/estimate_ace.py from docs/area_ace.json. Prints a table in Markdown.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from fpga.estimate_ace import estimate  # noqa: E402
 from hw.ace.config import AceConfig  # noqa: E402
 from hw.ace.words import Collective  # noqa: E402
 from sim.system.configuration import MachineConfig  # noqa: E402
@@ -35,15 +34,10 @@ SHAPES = ((4, 4, 2), (4, 4, 4), (4, 8, 4))
 
 SIZE = 32 << 20
 WITHIN = 0.95
-PER_BIT = 6
-"""Transistors of a bit of memory."""
-
-OF_WIDTH = ("receive", "drain", "fill", "link")
-
 
 def candidates() -> Iterator[AceConfig]:
     """All that differ in what the sweep varies."""
-    for width, pipes, fsms, chunk, packet in product((512, 1024), (1, 2, 4), (8, 16, 32), (32 << 10, 64 << 10),
+    for width, pipes, fsms, chunk, packet in product((512, 1024), (1, 2, 4), (16, 32), (32 << 10, 64 << 10),
                                                      (256, 512)):
         for slots in (fsms, 2 * fsms):
             yield AceConfig(data_width=width, lanes=width // 32, pipes=pipes, fsms=fsms, slots=slots,
@@ -58,31 +52,17 @@ def seconds(config: MachineConfig) -> float:
     return machine.now
 
 
+@cache
+def ideal(shape: tuple[int, ...]) -> float:
+    """:func:`seconds` of the ideal endpoint, with packets of 256 bytes."""
+    return seconds(MachineConfig(shape=shape, endpoint=ENDPOINTS["ideal"], npu=NPU))
+
+
 def rate(accelerator: AceConfig, shape: tuple[int, ...], pool: str) -> float:
-    """Network rate over that of the ideal endpoint, whose packets have 256 bytes."""
-    kind = replace(kind_of(accelerator, "candidate"), memory_bytes_per_s=MEMORY)
-    ideal = MachineConfig(shape=shape, endpoint=ENDPOINTS["ideal"], npu=NPU)
-    return seconds(ideal) / seconds(MachineConfig(shape=shape, endpoint=kind, npu=NPU, memory_pool=pool,
-                                                  **rules_of(accelerator)))
-
-
-def transistors(accelerator: AceConfig, figures: dict[str, Any]) -> float:
-    """Millions, of logic and of memory."""
-    base, wide = (figures[name]["blocks"] for name in ("base", "wide"))
-    one, four = (figures["tiny"][kind]["pool"]["transistors"] for kind in ("blocks", "pipes_4"))
-
-    def of_width(block: str) -> float:
-        low, high = base[block]["transistors"], wide[block]["transistors"]
-        return low + (high - low) * (accelerator.data_width - 256) / 256
-
-    pool = wide["pool"]["transistors"] * accelerator.fsms / 16 * (1 + (four / one - 1) * (accelerator.pipes - 1) / 3)
-    logic = (accelerator.pipes * (of_width("receive") + wide["transmit"]["transistors"]) + of_width("drain")
-             + of_width("fill") + accelerator.ports * of_width("link") + pool
-             + sum(figure["transistors"] * figure["count"] for name, figure in wide.items()
-                   if name not in (*OF_WIDTH, "transmit", "pool")))
-    buffers = sum(figure["memory_bits"] * figure["count"] for name, figure in wide.items() if name != "link")
-    buffers += accelerator.ports * accelerator.data_width * (accelerator.link_beats + accelerator.replay_beats)
-    return (logic + PER_BIT * (buffers + 8 * accelerator.slots * accelerator.chunk_bytes)) / 1e6
+    """Network rate over that of the ideal endpoint."""
+    kind = kind_of(accelerator, "candidate", MEMORY)
+    return ideal(shape) / seconds(MachineConfig(shape=shape, endpoint=kind, npu=NPU, memory_pool=pool,
+                                                **rules_of(accelerator)))
 
 
 def main() -> None:
@@ -91,13 +71,17 @@ def main() -> None:
     parser.add_argument("--every", action="store_true", help="all, not only those that no other one beats")
     args = parser.parse_args()
     figures = json.loads((ROOT / "docs" / "area_ace.json").read_text(encoding="utf-8"))
-    rows = sorted(((transistors(one, figures), one) for one in candidates()), key=lambda row: row[0])
+    rows = sorted(((estimate(one, figures).all / 1e6, one) for one in candidates()), key=lambda row: row[0])
     print("| transistors, millions | data width, bits | pipes | FSMs | slots | chunk, KiB | packet, bytes | "
           f"{' | '.join('x'.join(map(str, shape)) for shape in SHAPES)} | |\n{'|---' * (8 + len(SHAPES))}|")
     best = 0.0
     for cost, one in rows:
-        rates = [rate(one, shape, args.memory_pool) for shape in SHAPES]
-        if min(rates) <= best and not args.every:
+        rates: list[float] = []
+        for shape in reversed(SHAPES):
+            rates.insert(0, rate(one, shape, args.memory_pool))
+            if min(rates) <= best and not args.every:
+                break
+        if len(rates) < len(SHAPES):
             continue
         best = max(best, min(rates))
         print(f"| {cost:.0f} | {one.data_width} | {one.pipes} | {one.fsms} | {one.slots} | {one.chunk_bytes >> 10} | "
