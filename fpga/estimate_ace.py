@@ -34,8 +34,8 @@ def estimate(accelerator: AceConfig, figures: Mapping[str, Mapping[str, Any]]) -
     """Estimate an accelerator whose lanes accept a beat per cycle.
 
     Blocks that move beats are on the straight line through those of ``base`` and ``wide``; ``receive`` and ``transmit``
-    count once for each pipe; the pool is in proportion to the FSMs, and grows with pipes as that of ``tiny``; buffers of
-    links are in proportion to their bits. All else is that of ``wide``.
+    count once for each pipe; the pool is in proportion to the FSMs, and grows with pipes as that of ``tiny``; memories
+    of links are in proportion to their beats and the width. All else is that of ``wide``.
 
     Parameters
     ----------

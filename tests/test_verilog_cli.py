@@ -166,6 +166,12 @@ def test_two_clocks_are_for_the_card(tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
+def test_preset_of_the_accelerator_alone(tmp_path, capsys):
+    assert main(["verilog", "endpoint", "--config", "ultra", "-o", str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err == "dmace: --config ultra is a preset of ace; endpoint has tiny, base, wide.\n"
+    assert not (tmp_path / "new").exists()
+
+
 def test_preset_of_the_card_alone(tmp_path, capsys):
     assert main(["verilog", "ace", "--config", "card", "-o", str(tmp_path / "new")]) == 2
     assert capsys.readouterr().err == "dmace: --config card is a preset of card; ace has tiny, base, wide, ultra.\n"

@@ -104,10 +104,12 @@ SHARES = {"ultra": PAPER["ace"].memory_bytes_per_s}
 
 
 def kind_of(accelerator: AceConfig, name: str, memory_bytes_per_s: float | None = None) -> EndpointKind:
-    """:class:`EndpointKind` of an ``AceConfig``. Its memory port moves a beat per cycle in each direction."""
+    """:class:`EndpointKind` of an ``AceConfig``, with a share of memory bandwidth, or without a limit but its port's, a
+    beat per cycle in each direction."""
     return EndpointKind(
-        name=name, engine="sram", memory_bytes_per_s=memory_bytes_per_s, sram_bytes=accelerator.slots * accelerator.chunk_bytes, fsms=accelerator.fsms,
-        pipes=accelerator.pipes, receive_bytes=4 * accelerator.lanes, port_bytes=accelerator.beat_bytes)
+        name=name, engine="sram", memory_bytes_per_s=memory_bytes_per_s,
+        sram_bytes=accelerator.slots * accelerator.chunk_bytes, fsms=accelerator.fsms, pipes=accelerator.pipes,
+        receive_bytes=4 * accelerator.lanes, port_bytes=accelerator.beat_bytes)
 
 
 def rules_of(accelerator: AceConfig) -> dict[str, Any]:

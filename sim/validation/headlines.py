@@ -161,7 +161,8 @@ def cells(rows: Iterable[Headline]) -> Iterator[tuple[str, ...]]:
 
 def page(rows: Iterable[Headline]) -> str:
     """A page of documentation."""
-    head = "| figure | case | reads and writes | paper: mean (most) | ours: mean (most) | Ideal | `wide` | `ultra` | why |"
+    head = "| " + " | ".join(("figure", "case", "reads and writes", "paper: mean (most)", "ours: mean (most)", "Ideal",
+                              *(f"`{preset}`" for preset in PRESETS), "why")) + " |"
     lines = [_TEXT, head, "|---" * head.count(" | ") + "|---|", *(f"| {' | '.join(row)} |" for row in cells(rows))]
     return "\n".join(lines) + "\n"
 
@@ -176,5 +177,6 @@ Means are geometric, over {', '.join('x'.join(map(str, shape)) for shape in SHAP
 rows have the same inputs, those of [training.md](training.md#inputs), and no value is chosen for a workload. "Reads and
 writes" is the convention of `memory_pool`: an endpoint's share of memory bandwidth for both together (`shared`, the
 default), or for each (`separate`). "Ideal" is the figure of an endpoint that takes no time, `wide` and `ultra` those of
-presets of the RTL at the same clock, the latter with 128 GB/s of memory. [training.md](training.md#ace-and-the-best-baseline) discusses them.
+presets of the RTL at the same clock, `ultra` with 128 GB/s of memory like ACE.
+[training.md](training.md#ace-and-the-best-baseline) discusses them.
 """

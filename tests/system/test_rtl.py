@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from dmace.cli import main
-from hw.ace.config import TINY
+from hw.ace.config import TINY, ULTRA
 from hw.ace.words import Collective
 from sim.ace.bench import Bench
 from sim.ace.bench.runner import MEMORY_LATENCY
@@ -67,6 +67,14 @@ def test_points():
     assert all(point.config == TINY for point in points if point.link_rate < 1)
 
 
+def test_points_of_a_preset():
+    """Its own sizes, with a latency or without."""
+    for latency, rate in ((None, 0.25), (20, 1)):
+        point = operating_point((4, 4, 4), 1 << 20, latency, "ultra")
+        assert point.config == ULTRA and point.link_rate == rate
+    assert str(point) == "ultra, 4x4x4 ALL_REDUCE 1,048,576 B, rate 1, latency 20"
+
+
 @pytest.mark.soak
 def test_full_rate():
     """Rings and a torus with pipes by the rule of sizes."""
@@ -118,7 +126,8 @@ def test_long_needs_the_cases_of_the_command(capsys):
         assert "--long adds cases" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2", "4/64/", "4/64/0", "4/64/x", "4/64/100/1"])
+@pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2", "4/64/", "4/64/0", "4/64/x", "4/64/100/1",
+                                  "wild:4/64", ":4/64", "ultra:4", "ultra:tiny:4/64"])
 def test_cases_that_are_none(case, capsys):
     assert main(["validate", "--check-rtl", case]) == 2
     assert case in capsys.readouterr().err

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beats of 1,024 bits, which are longer than the unit in which buffers are cut."""
+
+from functools import cache
+
+import pytest
+
+from hw.ace.config import ULTRA, AceConfig
+from sim.ace.bench import Bench
+from sim.ace.compare import compare
+from sim.ace.shared_library import build_library
+from sim.validation import simulated
+
+pytestmark = [pytest.mark.rtl, pytest.mark.soak]
+
+CONFIG = AceConfig(data_width=1024, lanes=32, fsms=2, slots=4, chunk_bytes=16384, message_bytes=1024, link_beats=64,
+                   replay_beats=64, dimensions=2, prod=False, fp8=False, avg=False, widen=False)
+"""Few of the parts that are the same at each width."""
+
+
+@cache
+def library():
+    return build_library(CONFIG)
+
+
+@pytest.mark.parametrize("faults", [False, True])
+def test_random_collectives(faults, seed):
+    found = compare(CONFIG, collectives=60, seed=seed, faults=faults, library=library(),
+                    shapes=((2,), (3,), (2, 2), (5,), (3, 2)))
+    assert found["collectives"] >= 60
+    assert (found["mismatches"], found["hangs"]) == (0, 0), found["first_mismatches"]
+
+
+@pytest.mark.parametrize("shape, rate, latency", [((2,), 1, 20), ((4,), 1, 20), ((4,), 0.25, 100), ((3,), 1, 20)])
+def test_as_many_cycles_as_simulated(shape, rate, latency):
+    row = simulated.compare(Bench(CONFIG, library(), link_rate=rate, link_latency=latency), shape, 64 << 10)
+    assert abs(row["difference"]) <= row["allowed"], row
+
+
+def test_ultra_on_a_torus():
+    """4x4x4 at full rate: within 5 % of the memory port's bound, and as many cycles as simulated. Takes hours, of which
+    half builds the RTL."""
+    size = 8 << 20
+    bench = Bench(ULTRA, build_library(ULTRA), link_rate=1, link_latency=20)
+    row = simulated.compare(bench, (4, 4, 4), size)
+    bound, by = bench.limit((4, 4, 4), size)
+    assert by == "memory port" and bound / row["rtl_cycles"] >= 0.95, row
+    assert abs(row["difference"]) <= row["allowed"], row
