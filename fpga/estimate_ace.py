@@ -44,7 +44,7 @@ def estimate(accelerator: AceConfig, figures: Mapping[str, Mapping[str, Any]]) -
         Contents of ``docs/area_ace.json``, with one pipe for ``base`` and ``wide``.
     """
     base, wide = (figures[name]["blocks"] for name in ("base", "wide"))
-    one, four = (figures["tiny"][kind]["pool"]["transistors"] for kind in ("blocks", "pipes_4"))
+    one, four = (float(figures["tiny"][kind]["pool"]["transistors"]) for kind in ("blocks", "pipes_4"))
 
     def of_width(block: str) -> float:
         low, high = base[block]["transistors"], wide[block]["transistors"]
