@@ -20,6 +20,7 @@ from amaranth.lib import wiring
 
 from hw import connections
 from hw.compact_text import with_initial_loops, without_unread_wires
+from hw.quick_netlist import quick_netlist
 from hw.shared_modules import with_shared_modules
 
 __all__ = ["Pin", "pins", "verilog"]
@@ -68,7 +69,7 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
-    with _builtin_yosys(), _uncollected():
+    with _builtin_yosys(), _uncollected(), quick_netlist():
         status("elaborate")
         fragment = Fragment.get(component, None)
         connections.check(fragment)

@@ -64,6 +64,8 @@ def with_shared_modules(text: str) -> str:
 
 def _numbered_ports(body: str) -> list[str]:
     """Ports without a name of a module, in the order of their first use."""
+    if "\\port$" not in body:
+        return []
     declared = {name for *_, name in _PORT.findall(body) if name.startswith("\\port$")}
     used = (found[1] for found in _NUMBERED.finditer(_PORT.sub("", body)))
     return list(dict.fromkeys([*(name for name in used if name in declared), *sorted(declared)]))
