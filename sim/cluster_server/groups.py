@@ -10,7 +10,7 @@ from dmace.runtime.errors import DmaceError
 from hw.ace.collectives import COLLECTIVES, Collective
 from hw.ace.numerics.formats import DType, Reduction
 
-__all__ = ["Group", "GroupFailed", "Matched", "Paired"]
+__all__ = ["Group", "GroupFailed", "Matched", "Paired", "PeerLeft"]
 
 _COMMON = ("collective", "dtype", "op", "count", "root", "widen", "ordered")
 """Fields of a command that are the same on all ranks, in the order in which a difference is reported."""
@@ -18,6 +18,10 @@ _COMMON = ("collective", "dtype", "op", "count", "root", "widen", "ordered")
 
 class GroupFailed(DmaceError):
     """A group whose ranks do not agree, or of which a rank is missing; every collective of it fails."""
+
+
+class PeerLeft(DmaceError):
+    """A command needs a rank that has left; others of its group may complete."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class Group:
         self.failure: str | None = None
         self._posted: dict[int, deque[Command]] = {rank: deque() for rank in self.ranks}
         self._transfers: list[tuple[int, Transfer]] = []
+        self._left: dict[int, str] = {}
 
     def post(self, rank: int, command: Command) -> Matched | None:
         """Add a rank's command; the collective that is complete with it, or None.
@@ -85,12 +90,16 @@ class Group:
         ------
         GroupFailed
             If the group has failed, or its ranks have posted different collectives.
+        PeerLeft
+            If a rank that is needed has left.
         DmaceError
             If the command is wrong by itself.
         """
         if self.failure is not None:
             raise GroupFailed(self.failure)
         _check(command, len(self.ranks))
+        if self._left:
+            raise PeerLeft(next(iter(self._left.values())))
         self._posted[rank].append(command)
         if not all(self._posted.values()):
             return None
@@ -112,6 +121,8 @@ class Group:
         if transfer.offset < 0 or transfer.length < 0:
             raise DmaceError(f"Offset and length of a {transfer.collective} must not be negative, but are "
                              f"{transfer.offset} and {transfer.length}.")
+        if transfer.peer >= 0 and (reason := self._left.get(self.ranks[transfer.peer])):
+            raise PeerLeft(reason)
         for index, (other, waiting) in enumerate(self._transfers):
             if waiting.sends == transfer.sends or waiting.tag != transfer.tag:
                 continue
@@ -127,6 +138,18 @@ class Group:
             return Paired(self, source, target, send, receive)
         self._transfers.append((rank, transfer))
         return None
+
+    def leave(self, rank: int, reason: str) -> list[tuple[int, int]]:
+        """A rank has left: rank and number of the commands that wait for it. Transfers between others continue."""
+        self._left[rank] = reason
+        peer = self.ranks.index(rank)
+        kept = [(other, one) for other, one in self._transfers if other != rank and one.peer != peer]
+        ended = [(other, one.number) for other, one in self._transfers if (other, one) not in kept]
+        ended += [(other, command.number) for other, commands in self._posted.items() for command in commands]
+        self._transfers = kept
+        for commands in self._posted.values():
+            commands.clear()
+        return ended
 
     def fail(self, reason: str) -> list[tuple[int, int]]:
         """Let the group fail: rank and number of the commands that wait for other ranks."""

@@ -18,7 +18,7 @@ from dmace.runtime.errors import DmaceError
 from hw.errors import UserError
 from sim.ace.shared_library import ClusterFailed
 from sim.cluster_server.accelerators import Accelerators, rank_memory
-from sim.cluster_server.groups import Group, GroupFailed, Matched, Paired
+from sim.cluster_server.groups import Group, GroupFailed, Matched, Paired, PeerLeft
 
 __all__ = ["Session"]
 
@@ -202,7 +202,7 @@ class Session:
         elif kind == "transfer":
             self._post(peer.rank, Transfer.of(message))
         elif kind == "leave":
-            self._gone(peer, f"Rank {peer.rank} has left the cluster.")
+            self._gone(peer, f"Rank {peer.rank} has left the cluster.", left=True)
         elif kind == "abort":
             self._gone(peer, f"Rank {peer.rank} has ended: {message['reason']}")
         else:
@@ -270,6 +270,8 @@ class Session:
                 raise DmaceError("A cluster without puts has no transfers between two ranks.")
             else:
                 matched = group.post_transfer(rank, command)
+        except PeerLeft as error:
+            self._send(rank, {"type": "failed", "number": command.number, "reason": str(error)})
         except GroupFailed as error:
             if group.failure is not None:
                 self._send(rank, {"type": "failed", "number": command.number, "reason": str(error)})
@@ -308,7 +310,7 @@ class Session:
                 peer.connection.send(encode({"type": "refused", "reason": reason}))
             self._gone(peer, reason)
 
-    def _gone(self, peer: _Peer, reason: str) -> None:
+    def _gone(self, peer: _Peer, reason: str, *, left: bool = False) -> None:
         self._selector.unregister(peer.connection)
         peer.connection.close()
         if peer.rank < 0:
@@ -316,8 +318,13 @@ class Session:
         self._left[peer.rank] = reason
         self._peers.pop(peer.rank, None)
         for group in self._groups.values():
-            if peer.rank in group.ranks:
+            if peer.rank not in group.ranks:
+                continue
+            if not left:
                 self._fail_group(group, reason)
+                continue
+            for rank, number in group.leave(peer.rank, reason):
+                self._send(rank, {"type": "failed", "number": number, "reason": reason})
         if not self._welcomed:
             self._refuse_all(reason)
 

@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from dmace.cluster_client.protocol import Transfer, decode, encode
+from dmace.cluster_client.protocol import Command, Transfer, decode, encode
 from dmace.runtime.errors import DmaceError
-from sim.cluster_server.groups import Group, GroupFailed
+from sim.cluster_server.groups import Group, GroupFailed, PeerLeft
 from sim.cluster_server.puts import route
 
 
@@ -73,6 +73,22 @@ def test_different_lengths():
     assert one.fail("It has ended.") == [(2, 0), (5, 1)]
     with pytest.raises(GroupFailed, match=r"^It has ended\.$"):
         one.post_transfer(2, transfer(2, 1, sends=True))
+
+
+def test_rank_that_leaves():
+    """Transfers between the others continue; those with it fail, and so do collectives."""
+    one = group()
+    one.post(7, Command(number=9, group="world", collective="BARRIER"))
+    one.post_transfer(5, transfer(0, 2, sends=True))
+    one.post_transfer(2, transfer(1, 1, sends=True))
+    one.post_transfer(5, transfer(2, -1, sends=False, tag=3))
+    assert one.leave(7, "Rank 7 has left.") == [(5, 0), (7, 9)]
+    assert one.post_transfer(5, transfer(3, 0, sends=False)).send.number == 1
+    assert one.post_transfer(2, transfer(4, 1, sends=True, tag=3)).receive.number == 2
+    with pytest.raises(PeerLeft, match=r"^Rank 7 has left\.$"):
+        one.post_transfer(2, transfer(5, 2, sends=False))
+    with pytest.raises(PeerLeft, match=r"^Rank 7 has left\.$"):
+        one.post(2, Command(number=6, group="world", collective="BARRIER"))
 
 
 @pytest.mark.parametrize("wrong, sentence", (
