@@ -22,7 +22,7 @@ def test_other_messages_do_not_extend_it(tmp_path):
         connection, _ = listener.accept()
         with connection:
             assert receive(connection)["type"] == "hello"
-            welcome = {"type": "welcome", "version": VERSION, "shape": [2], "memory": 4096,
+            welcome = {"type": "welcome", "version": VERSION, "shape": [2], "memory": 4096, "puts": False,
                        "communicators": [{"groups": [[0, 1]], "left_out": {}}]}
             socket.send_fds(connection, [encode(welcome)], [rank_memory(0, 4096)])
             all_posted.wait(20)

@@ -21,6 +21,8 @@ COLLECTIVE = {"type": "collective", "number": 1, "group": "world", "collective":
 class Accelerators:
     """Two ranks, which no test lets run a collective."""
 
+    puts = False
+
     def communicators(self):
         return [{"groups": [[0, 1]], "left_out": {}}]
 
