@@ -178,7 +178,7 @@ class WriteSequencer(wiring.Component):
                                             "queue": config.queue_bits, "epoch": EPOCH_WIDTH}))
         takes_left, emits_left = (Signal(count, name=name) for name in ("takes_left", "emits_left"))
         emitted = Signal(name="emitted")
-        takes_some, moves = Signal(name="takes_some"), Signal(name="moves")    # takes_left != 0; its next step is taken
+        takes_some, moves = Signal(name="takes_some"), Signal(name="moves")     # takes_left != 0; its next step
         behind, ends = Signal(name="behind"), Signal(name="ends")       # one more than emits_left; it is the last step
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_DEPTH)
         wiring.connect(m, addresses.o, wiring.flipped(self.aw))

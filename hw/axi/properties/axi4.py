@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passive monitors that hold the two sides of an AXI bus to the rules of the AMBA AXI protocol.
+"""Rules of AXI4 ports.
 
 Section numbers in the messages are those of Arm IHI 0022E. A monitor has every signal of the bus as
 an input and drives nothing back: put it beside any design in a simulation, where a broken rule stops
@@ -9,16 +9,19 @@ side's are asserted. It is not meant for synthesis: its tables are read asynchro
 
 from amaranth import *
 from amaranth.lib import data
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
-from hw.axi.rules import BusRules, Rows, Table
-from hw.axi.signature import AxiLiteSignature, AxiSignature, Burst, Resp
+from hw.axi.signature import AxiSignature, Burst, Resp
 
-__all__ = ["AxiChecker", "AxiLiteChecker"]
+from .bursts import byte_lanes, check_burst
+from .rules import BusRules, Rows, Table
+
+__all__ = ["AxiChecker"]
 
 
 # Bursts of one ID, counted modulo 2**16; differences between two counts are exact.
 _Issued = data.StructLayout({"epoch": 16, "bursts": 16})
+_Completed = data.StructLayout({"epoch": 16, "bursts": 16, "lock": 1})
 _Retired = data.StructLayout({"epoch": 16, "bursts": 16, "beats": 9})
 
 
@@ -26,13 +29,17 @@ class AxiChecker(BusRules):
     """Check all five channels of an AXI4 bus.
 
     The manager's rules: VALID and payload hold until the transfer (A3.2.1) and VALID is low out of
-    reset (A3.1.2); bursts are INCR, no wider than the bus, and stay within 4 KiB (A3.4.1); AxCACHE is
-    not a reserved value (A4.4); WLAST marks the last beat and no other, with write data in the order
-    of the addresses (A3.4.1, A5.4); WSTRB stays in the lanes of the transfer (A3.4.3).
+    reset (A3.1.2); bursts are INCR, or with ``bursts="all"`` of legal length and alignment, no wider than the bus, and
+    stay within 4 KiB (A3.4.1); AxCACHE is not a reserved value (A4.4); WLAST marks the last beat and no other, with
+    write data in the order of the addresses (A3.4.1, A5.4); WSTRB stays in the lanes of the transfer (A3.4.3).
 
     The subordinate's rules: the first two as above; a response is to a burst with its ID that has
     been accepted in full (A3.3.1); RLAST marks the last beat and no other, with the bursts of one ID in
-    order (A3.4.1, A5.3); EXOKAY never occurs, as this bus has no exclusive accesses (A3.4.4).
+    order (A3.4.1, A5.3); EXOKAY never occurs without exclusive accesses (A3.4.4).
+
+    With ``exclusive``, an access with AxLOCK is aligned to its size, a power of two of at most 128 bytes and 16 beats
+    (A7.2.4), and EXOKAY is a response to such an access (A7.2.3): on R exactly, on B while one with this ID is
+    outstanding.
 
     Write data may arrive before its address. The length of such a burst is checked when the address
     arrives; its WSTRB is not checked.
@@ -47,6 +54,10 @@ class AxiChecker(BusRules):
     max_per_id : int or None
         Read bursts of one ID that the tables can hold, from 1 to ``max_outstanding``. ``None`` chooses the
         largest number that keeps the table at 16384 rows: 1024 with 4 ID bits, 16 with 10.
+    bursts : ``"incr"`` or ``"all"``
+        Whether FIXED and WRAP bursts are legal.
+    exclusive : bool
+        With ``awlock`` and ``arlock``.
     manager, subordinate : ``"assert"``, ``"assume"`` or ``None``
         Treatment of the rules of each side.
     name : str
@@ -56,6 +67,8 @@ class AxiChecker(BusRules):
     -------
     awid, awaddr, ... : ``In``
         Every signal of ``signature``; :meth:`observe` connects them.
+    awlock, arlock : ``In(1)``
+        With ``exclusive`` only.
     reads : ``Out(range(max_outstanding + 1))``
         Read bursts whose last beat has not been transferred.
     writes : ``Out(range(max_outstanding + 1))``
@@ -70,7 +83,8 @@ class AxiChecker(BusRules):
     _ROWS = 16384
 
     def __init__(self, signature: AxiSignature, *, max_outstanding: int = 1024, max_per_id: int | None = None,
-                 manager: str | None = "assert", subordinate: str | None = "assert", name: str = "AXI4") -> None:
+                 bursts: str = "incr", exclusive: bool = False, manager: str | None = "assert",
+                 subordinate: str | None = "assert", name: str = "AXI4") -> None:
         if not isinstance(signature, AxiSignature):
             raise ValueError(f"AxiChecker signature must be an AxiSignature, not {signature!r}")
         if signature.id_width > 14:
@@ -83,11 +97,15 @@ class AxiChecker(BusRules):
         if not isinstance(max_per_id, int) or not 1 <= max_per_id <= max_outstanding:
             raise ValueError("AxiChecker max_per_id must be an integer from 1 to the max_outstanding of "
                              f"{max_outstanding}, not {max_per_id!r}")
+        if bursts not in ("incr", "all"):
+            raise ValueError(f'AxiChecker bursts must be "incr" or "all", not {bursts!r}')
+        self.bursts, self.exclusive = bursts, exclusive
         self.max_outstanding = max_outstanding
         self.max_per_id = max_per_id
         super().__init__(signature, {
             "reads": Out(range(max_outstanding + 1)),
             "writes": Out(range(max_outstanding + 1)),
+            **({"awlock": In(1), "arlock": In(1)} if exclusive else {}),
         }, name=name, manager=manager, subordinate=subordinate)
 
     def elaborate(self, platform):
@@ -103,41 +121,18 @@ class AxiChecker(BusRules):
         self.check_handshakes(m)
         with m.If(~self.reset):
             for channel in ("aw", "ar"):
-                self._check_address(m, channel)
+                check_burst(m, self, channel)
         self._check_reads(m, epoch)
         self._check_writes(m, epoch)
         return m
-
-    def _check_address(self, m, channel):
-        """A burst is legal, from the first cycle in which it is offered."""
-        upper = channel.upper()
-        addr, length, size, burst, cache = (
-            getattr(self, channel + pin) for pin in ("addr", "len", "size", "burst", "cache"))
-        widest = (self.bus.data_width // 8).bit_length() - 1
-
-        # The offset in its page of the first byte after the burst; beats after the first are aligned.
-        end = Signal(16, name=f"{channel}_end")
-        with m.Switch(size):
-            for exponent in range(widest + 1):
-                with m.Case(exponent):
-                    m.d.comb += end.eq((addr[exponent:12] + length + 1) << exponent)
-        with m.If(getattr(self, f"{channel}valid")):
-            self.rule(m, "manager", "A3.4.1", burst == Burst.INCR,
-                      f"{upper}BURST is {{}}, not INCR", burst.as_value())
-            self.rule(m, "manager", "A3.4.1", size <= widest,
-                      f"{upper}SIZE of {{}} is wider than the data bus", size)
-            self.rule(m, "manager", "A3.4.1", end <= 4096,
-                      f"a burst crosses 4 KiB: {upper}ADDR={{:#x}} {upper}LEN={{}} {upper}SIZE={{}}",
-                      addr, length, size)
-            self.rule(m, "manager", "A4.4", cache[1] | (cache[2:] == 0),
-                      f"{upper}CACHE of {{:#x}} is reserved", cache)
 
     def _check_reads(self, m, epoch):
         """Read data belongs to the oldest outstanding burst of its ID."""
         per_id = range(self.max_per_id)
         issued = Table(m, "ar_issued", self.bus.id_width, _Issued, epoch)
         retired = Table(m, "r_retired", self.bus.id_width, _Retired, epoch)
-        lengths = Rows(m, "ar_lengths", self.bus.id_width + len(Signal(per_id)), 8)
+        lengths = Rows(m, "ar_lengths", self.bus.id_width + len(Signal(per_id)),
+                       data.StructLayout({"len": 8, "lock": 1}))
         slot = len(Signal(per_id))
 
         # An accepted address starts another burst of its ID.
@@ -148,7 +143,8 @@ class AxiChecker(BusRules):
         held = Signal(16, name="ar_held")
         m.d.comb += held.eq(ar_issued.bursts - ar_retired.bursts)
         issued.write(m, ar_transfer, self.arid, {"bursts": ar_issued.bursts + 1})
-        lengths.write(m, ar_transfer, Cat(ar_issued.bursts[:slot], self.arid), self.arlen)
+        lengths.write(m, ar_transfer, Cat(ar_issued.bursts[:slot], self.arid),
+                      {"len": self.arlen, "lock": self.arlock if self.exclusive else 0})
         with m.If(ar_transfer & ~self.reset):
             self.capacity(m, held < self.max_per_id,
                           f"{self.max_per_id + 1} reads outstanding with ARID={{:#x}}: max_per_id", self.arid)
@@ -156,7 +152,8 @@ class AxiChecker(BusRules):
         # Offered data belongs to a burst accepted before, and RLAST marks its last beat.
         r_issued = issued.read(m, self.rid)
         r_retired = retired.read(m, self.rid)
-        length = lengths.read(m, Cat(r_retired.bursts[:slot], self.rid))
+        burst = lengths.read(m, Cat(r_retired.bursts[:slot], self.rid))
+        length = burst.len
         last = Signal(name="r_last_expected")
         m.d.comb += last.eq(r_retired.beats == length)
         with m.If(self.rvalid & ~self.reset):
@@ -169,8 +166,7 @@ class AxiChecker(BusRules):
                 self.rule(m, "subordinate", "A3.4.1", ~self.rlast | last,
                           "RLAST is high on beat {} of a burst with RID={:#x} ARLEN={}",
                           r_retired.beats, self.rid, length)
-            self.rule(m, "subordinate", "A3.4.4", self.rresp != Resp.EXOKAY,
-                      "RRESP is EXOKAY, but there are no exclusive accesses")
+            self._check_exokay(m, "R", self.rresp, burst.lock)
         retired.write(m, r_transfer, self.rid, {
             "bursts": r_retired.bursts + self.rlast,
             "beats": Mux(self.rlast, 0, r_retired.beats + 1),
@@ -182,7 +178,7 @@ class AxiChecker(BusRules):
         """Write data matches the addresses in order; responses belong to bursts accepted in full."""
         rows = (self.max_outstanding - 1).bit_length()
         accepted = Rows(m, "aw_accepted", rows, data.StructLayout({
-            "id": self.bus.id_width, "addr": 7, "len": 8, "size": 3}))
+            "id": self.bus.id_width, "addr": 7, "len": 8, "size": 3, "burst": Burst, "lock": 1}))
         early = Rows(m, "w_early", rows, 8)
         aw_transfer = self.transfers(m, "aw")
         w_transfer = self.transfers(m, "w")
@@ -201,7 +197,8 @@ class AxiChecker(BusRules):
                 m.d.sync += w_number.eq(w_number + 1)
 
         # The address of this write data, if it arrived before or arrives in this cycle.
-        address = {"id": self.awid, "addr": self.awaddr[:7], "len": self.awlen, "size": self.awsize}
+        address = {"id": self.awid, "addr": self.awaddr[:7], "len": self.awlen, "size": self.awsize,
+                   "burst": self.awburst, "lock": self.awlock if self.exclusive else C(0)}
         accepted.write(m, aw_transfer, aw_number, address)
         current = Signal(accepted.shape)
         known = Signal()
@@ -217,7 +214,8 @@ class AxiChecker(BusRules):
                           "WLAST is low on the last beat of a burst with AWLEN={}", current.len)
                 self.rule(m, "manager", "A3.4.1", ~self.wlast | (beat == current.len),
                           "WLAST is high on beat {} of a burst with AWLEN={}", beat, current.len)
-                self.rule(m, "manager", "A3.4.3", (self.wstrb & ~self._lanes(m, current, beat)) == 0,
+                lanes = byte_lanes(m, current, beat, self.bus.data_width // 8)
+                self.rule(m, "manager", "A3.4.3", (self.wstrb & ~lanes) == 0,
                           "WSTRB of {:#x} is outside the lanes of beat {}", self.wstrb, beat)
             with m.Else():
                 self.rule(m, "manager", "A3.4.1", self.wlast | (beat < 255),
@@ -241,42 +239,37 @@ class AxiChecker(BusRules):
 
         # A burst is complete when its address and its last beat have arrived: at most one per cycle.
         done = Signal()
-        done_id = Signal(self.bus.id_width)
+        done_id, done_lock = Signal(self.bus.id_width), Signal()
         with m.If(ahead < 0):
-            m.d.comb += [done.eq(aw_transfer), done_id.eq(self.awid)]
+            m.d.comb += [done.eq(aw_transfer), done_id.eq(self.awid), done_lock.eq(address["lock"])]
         with m.Else():
-            m.d.comb += [done.eq(w_transfer & self.wlast & known), done_id.eq(current.id)]
-        completed = Table(m, "w_completed", self.bus.id_width, _Issued, epoch)
-        completed.write(m, done, done_id, {"bursts": completed.read(m, done_id).bursts + 1})
+            m.d.comb += [done.eq(w_transfer & self.wlast & known), done_id.eq(current.id), done_lock.eq(current.lock)]
+        completed = Table(m, "w_completed", self.bus.id_width, _Completed, epoch)
+        responded = Table(m, "b_responses", self.bus.id_width, _Issued, epoch)
+        before = completed.read(m, done_id)
+        completed.write(m, done, done_id, {
+            "bursts": before.bursts + 1,
+            "lock": done_lock | (before.lock & (before.bursts != responded.read(m, done_id).bursts))})
 
         # Responses.
         b_transfer = self.transfers(m, "b")
-        responded = Table(m, "b_responses", self.bus.id_width, _Issued, epoch)
+        b_completed = completed.read(m, self.bid)
         b_responses = responded.read(m, self.bid).bursts
         with m.If(self.bvalid & ~self.reset):
-            self.rule(m, "subordinate", "A3.3.1", completed.read(m, self.bid).bursts != b_responses,
+            self.rule(m, "subordinate", "A3.3.1", b_completed.bursts != b_responses,
                       "response with BID={:#x}, of which no completed burst is outstanding", self.bid)
-            self.rule(m, "subordinate", "A3.4.4", self.bresp != Resp.EXOKAY,
-                      "BRESP is EXOKAY, but there are no exclusive accesses")
+            self._check_exokay(m, "B", self.bresp, b_completed.lock)
         responded.write(m, b_transfer, self.bid, {"bursts": b_responses + 1})
 
         self._count(m, "writes", aw_transfer, b_transfer)
 
-    def _lanes(self, m, address, beat):
-        """Byte lanes of a beat: from its address to the end of its aligned container (A3.4.3)."""
-        wide = self.bus.data_width // 8
-        first = Signal(7)
-        end = Signal(8)
-        with m.Switch(address.size):
-            for exponent in range(wide.bit_length()):
-                with m.Case(exponent):
-                    container = Signal(7, name=f"container_{exponent}")
-                    m.d.comb += [
-                        container.eq(((address.addr >> exponent) + beat) << exponent & (wide - 1)),
-                        first.eq(Mux(beat == 0, address.addr & (wide - 1), container)),
-                        end.eq(container + (1 << exponent)),
-                    ]
-        return Cat((lane >= first) & (lane < end) for lane in range(wide))
+    def _check_exokay(self, m, channel, resp, lock):
+        if self.exclusive:
+            self.rule(m, "subordinate", "A7.2.3", (resp != Resp.EXOKAY) | lock,
+                      f"{channel}RESP is EXOKAY for an access that is not exclusive")
+        else:
+            self.rule(m, "subordinate", "A3.4.4", resp != Resp.EXOKAY,
+                      f"{channel}RESP is EXOKAY, but there are no exclusive accesses")
 
     def _count(self, m, name, start, finish):
         """Count outstanding bursts and check the number against the size of the tables."""
@@ -288,77 +281,3 @@ class AxiChecker(BusRules):
         with m.If(start & ~self.reset):
             self.capacity(m, count < self.max_outstanding,
                           f"{self.max_outstanding + 1} {name} outstanding: max_outstanding")
-
-
-class AxiLiteChecker(BusRules):
-    """Check all five channels of an AXI4-Lite bus.
-
-    The manager's rules: VALID and payload hold until the transfer (A3.2.1) and VALID is low out of
-    reset (A3.1.2). The subordinate's rules: the same, and a response follows its address and, for a
-    write, its data (A3.3.1), and is not EXOKAY (B1.1.1).
-
-    Parameters
-    ----------
-    signature : :class:`AxiLiteSignature`
-        The bus.
-    max_outstanding : int
-        Transactions that can be counted on each channel, at least 1.
-    manager, subordinate : ``"assert"``, ``"assume"`` or ``None``
-        Treatment of the rules of each side.
-    name : str
-        Name of the bus in messages.
-
-    Members
-    -------
-    awaddr, awprot, ... : ``In``
-        Every signal of ``signature``; :meth:`observe` connects them.
-    reads : ``Out(range(max_outstanding + 1))``
-        Read addresses whose data has not been transferred.
-    write_addresses, write_data : ``Out(range(max_outstanding + 1))``
-        Write addresses, and write data, whose response has not been transferred.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-    """
-
-    def __init__(self, signature: AxiLiteSignature, *, max_outstanding: int = 1024,
-                 manager: str | None = "assert", subordinate: str | None = "assert", name: str = "AXI4-Lite") -> None:
-        if not isinstance(signature, AxiLiteSignature):
-            raise ValueError(f"AxiLiteChecker signature must be an AxiLiteSignature, not {signature!r}")
-        if not isinstance(max_outstanding, int) or max_outstanding < 1:
-            raise ValueError(
-                f"AxiLiteChecker max_outstanding must be a positive integer, not {max_outstanding!r}")
-        self.max_outstanding = max_outstanding
-        super().__init__(signature, {
-            "reads": Out(range(max_outstanding + 1)),
-            "write_addresses": Out(range(max_outstanding + 1)),
-            "write_data": Out(range(max_outstanding + 1)),
-        }, name=name, manager=manager, subordinate=subordinate)
-
-    def elaborate(self, platform):
-        m = Module()
-
-        self.check_handshakes(m)
-        responses = {"b": self.transfers(m, "b"), "r": self.transfers(m, "r")}
-        for channel, count, response in (
-            ("ar", self.reads, "r"), ("aw", self.write_addresses, "b"), ("w", self.write_data, "b"),
-        ):
-            request = self.transfers(m, channel)
-            with m.If(request & ~responses[response]):
-                m.d.sync += count.eq(count + 1)
-            with m.If(responses[response] & ~request & (count != 0)):
-                m.d.sync += count.eq(count - 1)
-            with m.If(request & ~self.reset):
-                self.capacity(m, count < self.max_outstanding,
-                              f"{self.max_outstanding + 1} transfers outstanding on {channel.upper()}: "
-                              "max_outstanding")
-            with m.If(getattr(self, f"{response}valid") & ~self.reset):
-                self.rule(m, "subordinate", "A3.3.1", count != 0,
-                          f"{response.upper()}VALID without an outstanding transfer on {channel.upper()}")
-        for channel, resp in (("b", self.bresp), ("r", self.rresp)):
-            with m.If(getattr(self, f"{channel}valid") & ~self.reset):
-                self.rule(m, "subordinate", "B1.1.1", resp != Resp.EXOKAY,
-                          f"{channel.upper()}RESP is EXOKAY, which AXI4-Lite does not have")
-        return m
