@@ -57,7 +57,8 @@ def estimate(accelerator: AceConfig, figures: Mapping[str, Mapping[str, Any]]) -
         alone = float(wide[block]["transistors"])
         if block != "pool":
             return alone
-        return alone * accelerator.fsms / WIDE.fsms * (1 + (four / one - 1) * (accelerator.pipes - 1) / 3)
+        more = float(four / one - 1)      # with four pipes instead of one
+        return alone * accelerator.fsms / WIDE.fsms * (1 + more * (accelerator.pipes - 1) / 3)
 
     def count(block: str) -> int:
         return accelerator.pipes if block in _OF_A_PIPE else int(wide[block]["count"])

