@@ -6,7 +6,7 @@ starts, waits for an FSM where their number is limited, goes through the legs of
 are in :mod:`.accelerator` and :mod:`.conventional`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from .background import Backlog
@@ -63,8 +63,7 @@ class OfEndpoints(Protocol):
     agreed: list[list[tuple[Operation, int]]]
     """By communicator, chunks in the order in which all of its ranks begin them: operations, and numbers of chunks."""
 
-    @property
-    def endpoints(self) -> Sequence["Endpoint"]:
+    def endpoint(self, rank: int) -> "Endpoint":
         ...
 
     def communicating(self, rank: int, whether: bool) -> None:
@@ -338,21 +337,21 @@ class Endpoint:
         switch = self.machine.switches[port // 2]
         if switch is None:
             return handler(self.neighbours[port])
-        per_byte, endpoints = self.ports[port].per_byte, self.machine.endpoints
+        per_byte, endpoint = self.ports[port].per_byte, self.machine.endpoint
 
         def at_switch(*arguments: object) -> None:
             switch.forward(self.rank, -hop if port % 2 else hop, wire, per_byte,
-                           lambda rank: handler(endpoints[rank]), arguments)
+                           lambda rank: handler(endpoint(rank)), arguments)
         return at_switch
 
     def _to_all(self, port: int, grain: Grain, order: tuple[int, ...]) -> Callable[..., object]:
         """Handler for the end of a port's link, where a switch adds the grains of all ranks."""
-        switch, endpoints = self.machine.switches[port // 2], self.machine.endpoints
+        switch, endpoint = self.machine.switches[port // 2], self.machine.endpoint
         assert switch is not None
         per_byte = self.ports[port].per_byte
 
         def at_switch(*arguments: object) -> None:
-            switch.reduce(self.rank, (*order, grain.send), grain, per_byte, lambda rank: _comes(endpoints[rank]),
+            switch.reduce(self.rank, (*order, grain.send), grain, per_byte, lambda rank: _comes(endpoint(rank)),
                           arguments)
         return at_switch
 

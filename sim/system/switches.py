@@ -19,6 +19,7 @@ from .background import Backlog
 from .configuration import MachineConfig
 from .grains import Grain, packets_of
 from .kernel import Kernel, picoseconds, ticks_per_byte
+from .ranks import Ranks
 
 __all__ = ["DOWN", "FROM_SPINE", "TO_SPINE", "Output", "Switch", "Target"]
 
@@ -36,6 +37,7 @@ class _Machine(Protocol):
 
     kernel: Kernel
     config: MachineConfig
+    ranks: Ranks
 
 
 class Output:
@@ -106,8 +108,8 @@ class Switch:
         self.config, self.link, self.ranks = config, config.dimension_links[dimension], config.shape[dimension]
         self.leaf_ranks = self.link.leaf_ranks or self.ranks
         self.leaves = self.ranks // self.leaf_ranks
-        self.folded = config.fold
-        self._simulated = [0] if config.fold else range(config.ranks)
+        self.folded = config.fold and dimension not in config.distinct
+        self._simulated = machine.ranks.representatives
         self._stride = prod(config.shape[dimension + 1:])
         half = picoseconds(self.link.latency_s) // 2
         self.up_latency, down_latency = half, picoseconds(self.link.latency_s) - half

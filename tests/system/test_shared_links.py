@@ -125,6 +125,21 @@ def test_the_slowest_rank_dictates():
         made.run()
         ends[factor] = ended[0]
     assert ends[1.25] - ends[1] == pytest.approx(0.25e-3, rel=1e-6)
+    # A computation that waits for memory is slower by as much.
+    made = Machine(machine((2,), stragglers=Stragglers(rank=1, compute=3)))
+    made.compute(0, memory_bytes=900e6)
+    made.run()
+    assert made.now == pytest.approx(3e-3)
+
+
+def test_a_slow_link_receives_slowly():
+    """Through a switch, data for a rank with a slow link takes as long as data from it."""
+    ends = {}
+    for slow in (0, 1, 2):
+        made = Machine(machine((3,), stragglers=Stragglers(rank=slow, link=4), kind="switch"))
+        made.put(0, 1, 10 << 20, done=lambda time, slow=slow: ends.update({slow: time}))
+        made.run()
+    assert ends[0] == pytest.approx(ends[1], rel=0.01) and ends[0] > 3.5 * ends[2]
 
 
 @pytest.mark.parametrize("ranks", [2, 16, 64])

@@ -66,9 +66,24 @@ def test_bytes_of_each_rank(algorithm, sent):
     statistics = made.statistics()
     assert [link["payload_bytes"] for link in statistics["links"]] == [sent * SIZE]
     memory = statistics["memory"][0]
+    if algorithm == "in-network":
+        parts = Machine(made.config)
+        parts.issue(C.REDUCE_SCATTER, SIZE // 8)
+        parts.run()
+        moved = parts.statistics()["memory"][0]
+        assert (moved["read_bytes"], moved["write_bytes"]) == (SIZE, SIZE // 8)
     # A conventional endpoint reads two bytes for each that it sends to be added, otherwise one.
     reads = {"ring": 3 * 7 / 8, "direct": 3 * 7 / 8, "in-network": 1}[algorithm]
     assert memory["read_bytes"] == reads * SIZE and memory["write_bytes"] == sent * SIZE
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "in-network"])
+def test_both_directions_share_a_link(algorithm):
+    """Halves in both directions do not double the bandwidth."""
+    one, both = (seconds(machine((8,), switch(latency_s=0, reduces=True), switched=algorithm, both=value,
+                                 message_bytes=2000, chunk_bytes=SIZE // 20), C.ALL_REDUCE, SIZE)
+                 for value in (False, True))
+    assert both == pytest.approx(one, rel=0.05)
 
 
 def test_domains_and_rails():
@@ -100,6 +115,25 @@ def test_one_rank_represents_all(endpoint, algorithm, links):
         made.run()
         ends.append((found, [link for link in made.statistics()["links"] if not link["rank"]]))
     assert ends[0] == ends[1] and len(ends[0][0]) == 4
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "in-network"])
+@pytest.mark.parametrize("distinct", [(0,), (1,)])
+def test_ranks_that_differ_along_a_dimension(algorithm, distinct):
+    """Groups issue collectives of different sizes; those along the other dimension are alike."""
+    links = (switch(reduces=True, bytes_per_s=3 * RATE), switch(reduces=True))
+    config = machine((3, 4), *links, switched=algorithm, message_bytes=2000, chunk_bytes=24_000)
+    ends = []
+    for folded in (config.with_(distinct=distinct), config.with_(fold=False)):
+        made, found = Machine(folded), {}
+        for at in range(config.shape[distinct[0]]):
+            group = [rank for rank in range(12) if made.coordinates(rank, distinct) == (at,)]
+            made.issue(C.ALL_REDUCE, 12_000 * (1 + at), dimensions=(1 - distinct[0],), ranks=group,
+                       done=lambda _, at=at, made=made, found=found: found.update({at: made.kernel.now}))
+        made.issue(C.ALL_TO_ALL, 5_000, done=lambda _, made=made, found=found: found.update({"all": made.kernel.now}))
+        made.run()
+        ends.append(found)
+    assert ends[0] == ends[1] and len(ends[0]) == config.shape[distinct[0]] + 1
 
 
 # -- Leaves and spine
@@ -186,6 +220,15 @@ def test_leaves_add_before_the_spine(oversubscription, slower):
         # Every rank gets its own sum of a reduce-scatter, so links down to a leaf carry those of its ranks only.
         found = seconds(config, C.REDUCE_SCATTER, SIZE // 16)
         assert found == pytest.approx(slower * SIZE / RATE + LATENCY + 1e-6, rel=0.02)
+        made = Machine(config)
+        made.issue(C.REDUCE_SCATTER, SIZE // 16)
+        made.run()
+        of = SIZE / 4 if fold else SIZE
+        spine = made.switches[0]
+        assert [out.bytes for out in spine.to_spine.values()] == pytest.approx([of] * len(spine.to_spine))
+        assert [out.bytes for out in spine.from_spine.values()] == pytest.approx([of / 4] * len(spine.from_spine))
+        # 16 bytes take no time but the latency.
+        assert seconds(config, C.ALL_REDUCE, 16) == pytest.approx(LATENCY + 1e-6, rel=0.02)
 
 
 def test_rails_have_links_of_their_own():
@@ -229,7 +272,9 @@ def test_a_put_is_one_hop():
 
 def test_roots_and_barriers_go_along_a_ring():
     config = machine((4,), switch(), switched="direct", fold=False)
-    assert seconds(config, C.BROADCAST, SIZE) > SIZE / RATE
+    for both in (False, True):
+        # The root sends everything once, or half of it in each direction.
+        assert seconds(config.with_(both=both), C.BROADCAST, SIZE) > SIZE / RATE
     assert 0 < seconds(config.with_(packet_bytes=256), C.BARRIER, 0) < 20 * LATENCY
 
 
