@@ -109,6 +109,14 @@ def test_many_nodes_that_need_each_other(tmp_path):
     assert [node.layer for node in graph.nodes[:2]] == [f"compute {count}", f"compute {count - 1}"]
 
 
+def test_calls_that_a_converter_left_out(tmp_path):
+    """A call around others is a ``ctrl_dep``; Chakra's converter drops some and leaves their numbers."""
+    inner = compute(4)
+    inner.ctrl_deps.append(3)
+    path = trace(tmp_path / "t.et", inner, NodeProto(id=5, type=NodeType.COMP, ctrl_deps=[4], duration_micros=1))
+    assert [node.previous for node in chakra.read(path).nodes] == [None, 0]
+
+
 def test_settings_of_traces(tmp_path):
     path = trace(tmp_path / "t.et", compute(1))
     with pytest.raises(UserError, match=r"^the traces .*t\.et have no setting 'batch'; they have groups\.$"):

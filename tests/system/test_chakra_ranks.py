@@ -8,6 +8,7 @@ import pytest
 
 from hw.errors import UserError
 from sim.system import chakra
+from sim.system.chakra.schema import CollectiveType
 from sim.system.chakra.shapes import fitting, is_torus
 from sim.system.experiment import Experiment
 from sim.system.graph import Kind
@@ -61,6 +62,21 @@ def test_all_ranks_alike_are_one(tmp_path):
     nodes = [process_groups(9, text), collective(1, 64), collective(2, 64, group="0"), collective(3, 64, group="7")]
     graph = chakra.read(traces(tmp_path, *[nodes] * 4), (4,))
     assert [node.rank for node in graph.nodes] == [None] * 3
+    # ASTRA-sim's generators number nodes across ranks.
+    other = [[compute(10 * rank + 1), collective(10 * rank + 2, after=(10 * rank + 1,))] for rank in range(4)]
+    for nodes in other:
+        nodes[0].name = "same"
+    assert [node.needs for node in chakra.read(traces(tmp_path, *other), (4,)).nodes] == [(), (0,)]
+
+
+@pytest.mark.parametrize("root", [0, 2])
+def test_a_broadcast_has_a_root(tmp_path, root):
+    """The root is the first to end."""
+    nodes = [[collective(1, 1 << 20, kind=CollectiveType.BROADCAST, attr=[attribute("comm_root", int32_val=root)]),
+              compute(2, rank)] for rank in range(4)]
+    made = run(traces(tmp_path, *nodes), (4,), "ideal")
+    ends = {span.node.rank: span.end for span in made.spans if span.node.exchange}
+    assert min(ends, key=lambda rank: ends[rank]) == root
 
 
 def test_messages_of_pipeline_stages(tmp_path):
@@ -142,11 +158,13 @@ def test_collectives_in_crossed_order_are_found(tmp_path):
 
 def test_bad_groups(tmp_path):
     cases = {
-        r".*: process group '1' has rank 5, and there are 2 ranks\.": '[{"pg_name": "1", "ranks": [0, 5]}]',
+        r".*: process group '1' has rank 5, and there are traces of 2 ranks\.": '[{"pg_name": "1", "ranks": [0, 5]}]',
         r".*: process group '1' has rank 1 twice\.": '[{"pg_name": "1", "ranks": [1, 1]}]',
         r".*: process group '1' must have a list of ranks, not all\.": '[{"pg_name": "1", "ranks": "all"}]',
         r".*: a process group has no pg_name: \{'ranks': \[0\]\}\.": '[{"ranks": [0]}]',
         r".*: its process groups are not a JSON list: '\[\{\"pg_name\"'\.": '[{"pg_name"',
+        r".*: process group '0' has rank 2, and there are traces of 2 ranks\.":
+            '[{"pg_name": "0", "ranks": [], "group_size": 4}]',
         r".*: rank 0 is not in process group '1'\.": '[{"pg_name": "1", "ranks": [1]}]',
         r".*: there is no process group '1'; the trace has 3\.": '[{"pg_name": "3", "ranks": []}]',
     }

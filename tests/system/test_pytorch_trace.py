@@ -36,6 +36,7 @@ def check_step(prefix, measured):
     graph = chakra.read(f"pytorch:{prefix}", (2, 2))
     exchanges = [(node.rank, node.exchange.collective, node.exchange.bytes, node.exchange.ranks)
                  for node in graph.nodes if node.exchange]
+    assert {node.exchange.root for node in graph.nodes if node.exchange and node.exchange.ranks == (2, 3)} == {2, None}
     for rank in range(4):
         replicas = (0, 1) if rank < 2 else (2, 3)
         mine = [one[1:] for one in exchanges if one[0] == rank]
@@ -165,6 +166,18 @@ def test_collectives_as_nccl_records_them(tmp_path):
     assert [node.needs for node in graph.nodes] == [(), (0,), (0,), (2, 1), (3,), (3, 4)]
     assert graph.nodes[0].work.flops == 2 * 8 * 16 * 4
     assert graph.nodes[0].work.memory_bytes == 4 * (8 * 16 + 16 * 4 + 8 * 4)
+
+
+def test_waiting_that_nccl_records(tmp_path):
+    """A record names a call by its sequence number: what follows waits, whatever tensors it uses."""
+    host = Host('[{"pg_name": "0", "ranks": []}]')
+    for number in (1, 2):
+        call = host.reduced(tensor(number, 8), True)
+        host.call("record_param_comms", call, [listed(tensor(number, 8)), plain(number, "Int"), plain(7, "Int")])
+    host.matmul(tensor(5, 2, 2), tensor(6, 2, 2), tensor(7, 2, 2))
+    host.call("record_param_comms", 2, [plain(1, "Int"), plain(0, "Int"), plain(0, "Int"), plain("wait", "String")])
+    host.matmul(tensor(5, 2, 2), tensor(6, 2, 2), tensor(7, 2, 2))
+    assert [node.needs for node in chakra.read(pair(tmp_path, host)).nodes] == [(), (), (), (2, 0)]
 
 
 def test_groups_of_functional_collectives_and_annotations(tmp_path):

@@ -46,12 +46,20 @@ def graph_of(traces: Sequence[Trace], shape: Sequence[int] | None,
         If ranks are missing, or do not match.
     """
     first = traces[0]
-    if all(trace.events == first.events for trace in traces) and _same(traces, extra or {}):
+    plain = _plain(first)
+    if all(_plain(trace) == plain for trace in traces[1:]) and _same(traces, extra or {}):
         return _symmetric(first)
     if len(traces) == 1 and (shape is None or prod(shape) != 1):
         raise UserError(f"{first.path} is the trace of one rank, and has messages or process groups; name all traces "
                         "by chakra:PREFIX.")
     return _Joined(traces, shape, extra or {}).graph()
+
+
+def _plain(trace: Trace) -> list[Event]:
+    """Events with their positions for ids, as writers may number each rank's nodes in their own way."""
+    places = {event.id: place for place, event in enumerate(trace.events)}
+    return [replace(event, id=place, needs=tuple(sorted(places[need] for need in event.needs)))
+            for place, event in enumerate(trace.events)]
 
 
 def _same(traces: Sequence[Trace], extra: Mapping[str, tuple[int, ...]]) -> bool:

@@ -23,6 +23,8 @@ __all__ = ["METADATA", "communicators", "merged", "parsed", "resolve", "written"
 METADATA = "## process_group:init ##"
 """Name of the node."""
 
+MOST_RANKS = 1 << 20
+
 Groups = dict[str, tuple[int, ...]]
 
 
@@ -41,7 +43,11 @@ def parsed(text: str, where: str) -> Groups:
     for one in made:
         if not isinstance(one, Mapping) or "pg_name" not in one:
             raise UserError(f"{where}: a process group has no pg_name: {str(one)[:60]}.")
-        groups[str(one["pg_name"])] = _ranks(one.get("ranks", []), f"{where}: process group {one['pg_name']!r}")
+        name = str(one["pg_name"])
+        groups[name] = _ranks(one.get("ranks", []), f"{where}: process group {name!r}")
+        size = one.get("group_size")
+        if not groups[name] and type(size) is int and 0 < size <= MOST_RANKS:
+            groups[name] = tuple(range(size))
     return groups
 
 
@@ -69,7 +75,8 @@ def merged(several: Iterable[tuple[Path, Mapping[str, tuple[int, ...]]]], count:
         for name, ranks in groups.items():
             full = ranks or tuple(range(count))
             if outside := [rank for rank in full if rank >= count]:
-                raise UserError(f"{path}: process group {name!r} has rank {outside[0]}, and there are {count} ranks.")
+                raise UserError(f"{path}: process group {name!r} has rank {outside[0]}, and there are traces of "
+                                f"{count} rank{'s' if count > 1 else ''}.")
             if found.setdefault(name, full) != full:
                 raise UserError(f"process group {name!r} has ranks {_list(found[name])} in {first[name]}, and "
                                 f"{_list(full)} in {path}.")

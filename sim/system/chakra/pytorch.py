@@ -64,6 +64,10 @@ COLLECTIVES = {
 }
 """By the name of the call after ``c10d::``."""
 
+PARAMETERS = "record_param_comms"
+"""Name of the record of a call's parameters that NCCL's backend makes: tensors, if any, a sequence number, the group,
+a rank, the name of the call, and more."""
+
 MESSAGES = {"send": (NodeType.COMM_SEND, "dst"), "recv_": (NodeType.COMM_RECV, "src")}
 
 
@@ -120,6 +124,8 @@ class _Reading:
         self.using: dict[int, set[int]] = {}
         self.reading: dict[int, set[int]] = {}
         self.steps: dict[str, int] = {}
+        # Sequence number in a record of communication -> communication with that number, and its group.
+        self.numbered: dict[str, list[tuple[str, int]]] = {}
 
     def run(self, name: str) -> Trace:
         chosen = sorted(((call, step, owners) for root in self.roots for call, step, owners in self.outermost(root)),
@@ -127,6 +133,8 @@ class _Reading:
         for call, step, owners in chosen:
             if call.name.startswith("c10d::"):
                 self.communicate(call, step, owners)
+            elif call.name == PARAMETERS:
+                self.wait(call)
             else:
                 self.compute(call, step, owners)
         if not self.events:
@@ -211,6 +219,20 @@ class _Reading:
             book = self.using
         for storage in used:
             book.setdefault(storage, set()).add(number)
+        for one in call.walk():
+            if one.name == PARAMETERS:
+                # Tensors come first, and are a list.
+                place = 1 if one.types and "Tensor" in one.types[0] else 0
+                if len(one.values) > place:
+                    self.numbered.setdefault(str(one.values[place]), []).append((group, number))
+
+    def wait(self, call: Call) -> None:
+        """Let later calls wait for the communication that a record of a wait names."""
+        if "wait" not in call.values or not call.values:
+            return
+        name = call.attributes.get("pg_name")
+        found = [number for group, number in self.numbered.get(str(call.values[0]), ()) if name in (None, "", group)]
+        self.blocking |= set(found[-1:])
 
     def add(self, event: Event) -> None:
         self.events.append(event)

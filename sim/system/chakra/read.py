@@ -39,11 +39,13 @@ def read_trace(path: Path, rank: int | None = None) -> Trace:
     events: dict[int, Event] = {}
     # Needs of each node; those of metadata, which takes no time, pass to its users.
     needs: dict[int, list[int]] = {}
-    for number in ordered({node.id: [*node.ctrl_deps, *node.data_deps] for node in nodes}, path):
+    # Chakra's converter names a call that it has left out as the one around those inside.
+    deps = {node.id: [*(need for need in node.ctrl_deps if need in known), *node.data_deps] for node in nodes}
+    for number in ordered(deps, path):
         node = known[number]
         where = f"{path}: node {node.id}"
         mine: list[int] = []
-        for need in dict.fromkeys([*node.ctrl_deps, *node.data_deps]):
+        for need in dict.fromkeys(deps[number]):
             mine += [need] if need in events else needs[need]
         needs[number] = mine
         if node.type == NodeType.METADATA:
