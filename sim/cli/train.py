@@ -199,12 +199,18 @@ def _show(args: argparse.Namespace, experiments: Sequence[Experiment], runs: Seq
 
 def _show_layers(console: Console, experiments: Sequence[Experiment], runs: Sequence[Run]) -> None:
     for experiment, one in zip(experiments, runs, strict=True):
-        table = Table(title=f"layers, {experiment.endpoint}: us of an iteration", title_justify="left")
-        for column in ("layer", "forward", "input\ngrad", "weight\ngrad", "collec-\ntives", "exposed"):
-            table.add_column(column, justify="left" if column == "layer" else "right")
-        for times in one.layers():
-            table.add_row(times.layer, *(f"{value * 1e6:,.1f}" for value in (
-                times.forward, times.input_grad, times.weight_grad, times.exchange, times.exposed)))
+        title = f"layers, {experiment.endpoint}: us of an iteration"
+        table = Table(title=title + (", mean over ranks" if one.graph.ranks else ""), title_justify="left")
+        layers = one.layers()
+        columns = {"forward": "forward", "input_grad": "input\ngrad", "weight_grad": "weight\ngrad", "other": "other",
+                   "exchange": "collec-\ntives", "exposed": "exposed"}
+        if not any(times.other for times in layers):
+            del columns["other"]
+        table.add_column("layer")
+        for column in columns.values():
+            table.add_column(column, justify="right")
+        for times in layers:
+            table.add_row(times.layer, *(f"{getattr(times, name) * 1e6:,.1f}" for name in columns))
         console.print(table)
 
 

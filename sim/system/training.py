@@ -23,6 +23,7 @@ from .pending import Pending
 from .ranks import Ranks
 from .statistics import Statistics
 from .workloads import GROUPS, Exchange, Processor
+from .workloads.layer import PASSES
 
 __all__ = ["LayerTimes", "Run", "Span", "count_bytes", "dimensions_for", "dimensions_of",
            "train"]
@@ -46,12 +47,14 @@ class Span:
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """A layer's share of a step: means over the steps, in seconds."""
+    """A layer's share of a step: means over the steps, and over ranks that differ, in seconds."""
 
     layer: str
     forward: float
     input_grad: float
     weight_grad: float
+    other: float
+    """Computation that is none of the three passes, as in recorded steps."""
     exchange: float
     """Sum of the durations of its collectives, from issue to completion."""
     exposed: float
@@ -117,16 +120,21 @@ class Run:
         for span in self.spans:
             mine = times[span.node.layer]
             if span.node.kind == Kind.COMPUTE:
-                mine[span.node.part] += span.seconds
-            elif span.node.kind == Kind.COLLECTIVE:
+                mine[span.node.part if span.node.part in PASSES else "other"] += span.seconds
+            elif span.node.kind in (Kind.COLLECTIVE, Kind.SEND):
                 mine["exchange"] += span.seconds
             if span.culprit is not None:
                 times[self.spans[span.culprit].node.layer]["exposed"] += span.waited
         last = max(self.spans, key=lambda span: span.end)
-        busy_until = max((span.end for span in self.spans if span.node.kind == Kind.COMPUTE), default=0.0)
-        times[last.node.layer]["exposed"] += last.end - busy_until
-        names = ("forward", "input_grad", "weight_grad", "exchange", "exposed")
-        return [LayerTimes(layer, *(mine[name] / self.graph.steps for name in names)) for layer, mine in times.items()]
+        ranks: tuple[int | None, ...] = self.graph.ranks or (None,)
+        busy_until: dict[int | None, float] = dict.fromkeys(ranks, 0.0)
+        for span in self.spans:
+            if span.node.kind == Kind.COMPUTE:
+                busy_until[span.node.rank] = max(busy_until[span.node.rank], span.end)
+        times[last.node.layer]["exposed"] += sum(last.end - until for until in busy_until.values())
+        names = ("forward", "input_grad", "weight_grad", "other", "exchange", "exposed")
+        parts = self.graph.steps * len(ranks)
+        return [LayerTimes(layer, *(mine[name] / parts for name in names)) for layer, mine in times.items()]
 
 
 def dimensions_of(group: str, shape: tuple[int, ...], model_parallel: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ class StubMachine:
     def at(self, time, callback):
         heappush(self._events, (time, len(self._events) + id(callback), callback))
 
-    def issue(self, collective, count, *, dimensions=None, priority=0, ranks=None, tag="", done):
+    def issue(self, collective, count, *, dimensions=None, priority=0, ranks=None, root=None, tag="", done):
         self.issued.append((collective, count, dimensions, priority, tag))
         self._free = end = max(self.now, self._free) + count / self.rate
         self.at(end, lambda: done(end))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hw.errors import UserError
-from sim.system import chakra
+from sim.system import chakra, timeline
 from sim.system.chakra.schema import CollectiveType
 from sim.system.chakra.shapes import fitting, is_torus
 from sim.system.experiment import Experiment
@@ -97,6 +97,12 @@ def test_messages_of_pipeline_stages(tmp_path):
     assert send.node.kind in (Kind.SEND, Kind.DELAY)
     second, third = spans[1, "compute 2"], spans[1, "compute 4"]
     assert second.begin > 10e-6 and third.begin == pytest.approx(second.end)
+    # Each rank's waiting and computing add up to the whole.
+    assert sum(times.exposed for times in made.layers()) == pytest.approx(made.exposed)
+    assert sum(times.other for times in made.layers()) * 2 == pytest.approx(sum(made.busy().values()))
+    threads = [event["args"]["name"] for event in timeline.chrome({"ideal": made})["traceEvents"]
+               if event["name"] == "thread_name"]
+    assert threads == ["rank 0: compute", "rank 0: waiting for", "rank 1: compute", "rank 1: waiting for"]
     # Links take the rest: far less than a computation.
     assert 60e-6 < made.seconds < 62e-6
     # Traces written from it give the same time.

@@ -226,7 +226,7 @@ def kineto(path, events, **more):
 
 
 def test_durations_of_kernels(tmp_path):
-    """On a GPU the kernels count, by the call that started them, and those of NCCL do not."""
+    """On a GPU the kernels count, by the call that started them; those of NCCL are no computation."""
     host = Host()
     outer = host.call("aten::linear", 2, [tensor(1, 8, 16)], [tensor(3, 8, 4)], "aten::linear(Tensor input) -> Tensor")
     inner = host.matmul(tensor(1, 8, 16), tensor(2, 16, 4), tensor(3, 8, 4), outer)

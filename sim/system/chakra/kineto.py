@@ -21,8 +21,6 @@ WHAT = "a trace of torch.profiler.profile"
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
-COMMUNICATION = ("nccl", "ncclKernel", "ncclDevKernel", "rccl")
-
 MOST_MICROSECONDS = 1e12
 
 
@@ -65,7 +63,7 @@ class Durations:
             arguments = arguments if isinstance(arguments, Mapping) else {}
             name = str(event.get("name"))
             if event.get("cat") in DEVICE:
-                device.append((arguments.get("External id"), 0.0 if name.startswith(COMMUNICATION) else duration))
+                device.append((arguments.get("External id"), duration))
             elif isinstance(number := arguments.get("Record function id"), int):
                 names[number] = name
                 base = begin if base is None else base

@@ -91,8 +91,12 @@ def figure(svg: str, caption: str) -> str:
 
 
 def _layers(run: Run) -> list[dict[str, object]]:
-    return [{"layer": one.layer} | {f"{name.replace('_', ' ')}, us": getattr(one, name) * 1e6 for name in (
-        "forward", "input_grad", "weight_grad", "exchange", "exposed")} for one in run.layers()]
+    layers = run.layers()
+    names = ["forward", "input_grad", "weight_grad", "other", "exchange", "exposed"]
+    if not any(one.other for one in layers):
+        names.remove("other")
+    return [{"layer": one.layer} | {f"{name.replace('_', ' ')}, us": getattr(one, name) * 1e6 for name in names}
+            for one in layers]
 
 
 def _inputs(experiments: Iterable[Experiment]) -> list[dict[str, object]]:

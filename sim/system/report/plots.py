@@ -16,7 +16,8 @@ from sim.system.training import Run, Span
 
 __all__ = ["curves", "iterations", "last_iteration", "layers", "links", "over_ranks", "saved_time", "svg", "timeline"]
 
-COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "update": "#bbbbbb"}
+COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "backward": "#66ccee",
+           "update": "#bbbbbb"}
 MOST_LANES, MOST_LAYERS = 24, 20
 
 _Rows = Sequence[Mapping[str, Any]]
@@ -88,11 +89,14 @@ def last_iteration(run: Run) -> tuple[float, list[Span]]:
 
 def timeline(run: Run) -> str:
     """The last iteration: compute by pass, and below it collectives, those in flight together below each other; also
-    those of earlier iterations that are still in progress."""
+    those of earlier iterations that are still in progress. Of ranks that differ, the first."""
+    rank = next(iter(run.graph.ranks), None)
     origin, spans = last_iteration(run)
+    spans = [span for span in spans if span.node.rank == rank]
     lanes: list[tuple[int, Span]] = []
     ends: list[float] = []
-    for span in sorted((span for span in spans if span.node.kind == Kind.COLLECTIVE), key=lambda span: span.begin):
+    for span in sorted((span for span in spans if span.node.kind in (Kind.COLLECTIVE, Kind.SEND)),
+                       key=lambda span: span.begin):
         lane = next((number for number, end in enumerate(ends) if end <= span.begin), len(ends))
         if lane == len(ends):
             ends.append(0.0)
@@ -108,12 +112,14 @@ def timeline(run: Run) -> str:
     for lane, span in lanes:
         axes.broken_barh([((span.begin - origin) * 1e6, span.seconds * 1e6)], (-lane - 1.2, 0.8), linewidth=0,
                          color="#ee6677" if span.node.priority else "#aa3377")
-    for part in ("forward", "input_grad", "weight_grad"):
+    used = {span.node.part for span in spans if span.node.kind == Kind.COMPUTE}
+    for part in (part for part in COLOURS if part in used):
         axes.bar(0, 0, color=COLOURS[part], label=part.replace("_", " "))
-    axes.bar(0, 0, color="#aa3377", label="collectives")
+    axes.bar(0, 0, color="#aa3377", label="collectives" if rank is None else "collectives and messages")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("us" + (f"; {len(ends)} collectives in flight, {shown} shown" if len(ends) > shown else ""))
+    axes.set_xlabel(("us" if rank is None else f"us, rank {rank}") +
+                    (f"; {len(ends)} collectives in flight, {shown} shown" if len(ends) > shown else ""))
     _legend(axes, 4)
     return svg(figure)
 
