@@ -221,6 +221,15 @@ def test_work_of_operators(tmp_path):
     assert [work.memory_bytes for work in works[3:]] == [800, 600]
 
 
+def test_arguments_by_name():
+    """Commas also separate values of defaults; ``*`` is no argument."""
+    call = chakra.pytorch.Call(
+        id=1, parent=1, name="aten::x", values=(1, [2, 2], 3, 4), types=("Int",) * 4, inputs=((),) * 4, outputs=(),
+        attributes={"op_schema": "aten::x(Tensor(a!) self, int[2] stride=[1, 1], *, Scalar beta=1, Scalar alpha=1) -> "
+                                 "(Tensor(a!), Tensor)"})
+    assert [call.argument(name) for name in ("self", "stride", "beta", "alpha", "gamma")] == [1, [2, 2], 3, 4, None]
+
+
 def kineto(path, events, **more):
     path.write_text(json.dumps({"traceEvents": [{"ph": "X", **event} for event in events], **more}))
 
