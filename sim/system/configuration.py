@@ -78,6 +78,9 @@ class MachineConfig:
     chunks : int or None
         Cut every collective into this number of chunks of equal length instead, and a shorter one for the remainder.
         Not for an accelerator.
+    most_chunks : int or None
+        Cut longer parts of a collective, in each direction of the rings, into about this number of chunks, of which
+        those in the middle are long (:mod:`.coarse`); a send into this number of messages. None for no limit.
     message_bytes : int
         Maximum that a chunk sends before other chunks are served, and the size of a simulated transfer.
     packet_bytes, header_bytes : int
@@ -136,6 +139,7 @@ class MachineConfig:
     order: str = "priority-lifo"
     chunk_bytes: int = 64 << 10
     chunks: int | None = None
+    most_chunks: int | None = None
     message_bytes: int = 8 << 10
     packet_bytes: int = 256
     header_bytes: int = 16
@@ -183,7 +187,7 @@ class MachineConfig:
                               ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
-        check("a machine", self, "chunk_bytes", "chunks", "message_bytes", "packet_bytes", "header_bytes",
+        check("a machine", self, "chunk_bytes", "chunks", "most_chunks", "message_bytes", "packet_bytes", "header_bytes",
               "receive_buffer_bytes", "beat_bytes", "clock_hz")
         put("_kind", by_rule(self) if self.sizes == "rule" else self.endpoint)
         self._check_together()
@@ -198,6 +202,9 @@ class MachineConfig:
             raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "
                             f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
                             f"{kind.sms} and {self.memory_share:g}.")
+        if self.most_chunks is not None and (self.whole_packets or self.chunks is not None):
+            raise UserError("most_chunks makes long chunks of long messages, so it must be none with whole_packets=true "
+                            f"or chunks, not {self.most_chunks!r}.")
         for name, cycles in (self.calibration.cycles if self.calibration else {}).items():
             if not 0 <= cycles <= MOST_CYCLES:
                 raise UserError(f"calibration.{name} must be from 0 to {MOST_CYCLES:,}, not {cycles!r}.")

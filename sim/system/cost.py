@@ -5,9 +5,10 @@ from math import prod
 
 from hw.errors import UserError
 
+from .coarse import messages
 from .configuration import MachineConfig
 from .graph import Graph
-from .operation import parts_of
+from .operation import directions, parts_of
 from .routes import program, route
 from .training import count_bytes, dimensions_for
 from .workloads import Exchange
@@ -30,7 +31,7 @@ def transfers(graph: Graph, config: MachineConfig) -> int:
         if node.exchange not in known:
             known[node.exchange] = _of(node.exchange, graph, config)
         total += known[node.exchange]
-    total += sum(-(-node.transfer.bytes // config.message_bytes) for node in graph.nodes if node.transfer)
+    total += sum(len(messages(config, node.transfer.bytes)) for node in graph.nodes if node.transfer)
     return total * (1 if graph.ranks or config.fold else config.ranks)
 
 
@@ -42,12 +43,14 @@ def _of(exchange: Exchange, graph: Graph, config: MachineConfig) -> int:
     at = (0,) * len(shape)
     made = program(config, exchange.collective, shape, dimensions, at, up=True,
                    role=at if exchange.collective.info.rooted else None)
-    _, longest, shard, _ = parts_of(config, made, count_bytes(exchange, prod(shape)))
+    size = count_bytes(exchange, prod(shape))
+    _, longest, shard, _ = parts_of(config, made, size)
     piece = max(1, min(longest, shard))
     if piece * made.positions // config.message_bytes > MOST_TRANSFERS:
         return piece * made.positions // config.message_bytes
     grains = sum(len(leg.grains) for leg in route(config, made, piece).legs)
-    return max(1, -(-shard // piece)) * grains
+    chunks = sum(map(len, directions(config, made, size))) if config.most_chunks else -(-shard // piece)
+    return max(1, chunks) * grains
 
 
 def seconds(count: int) -> float:

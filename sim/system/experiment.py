@@ -5,6 +5,7 @@ repeat."""
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -18,9 +19,13 @@ from .endpoint_kinds import rules
 from .graph import Graph, unroll
 from .networks import network
 from .training import Run, dimensions_for, train
-from .workloads import Processor, load
+from .transformer_step import graph as transformer
+from .workloads import MODELS, Processor, described, load
 
 __all__ = ["Experiment", "parse_nodes", "row"]
+
+MOST_CHUNKS = 24
+"""Of a transformer's collectives, unless it is set: they have up to gigabytes."""
 
 _PREFIXES = ("workload.", "processor.")
 _NETWORK = "network"
@@ -68,11 +73,19 @@ class Experiment:
         """:class:`MachineConfig`."""
         mine = {name: value for name, value in self.settings.items()
                 if not name.startswith(_PREFIXES) and name != _NETWORK}
-        # Ranks that differ are simulated each on its own.
-        alike = not chakra.is_trace(self.workload) or not self.graph().ranks
-        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(), fold=alike,
-                               links=network(self.settings.get(_NETWORK, "torus")), **rules(self.endpoint))
-        return by_name.apply(config, mine)
+        coarse = {"most_chunks": MOST_CHUNKS} if self.workload in MODELS else {}
+        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(),
+                               links=network(self.settings.get(_NETWORK, "torus")), **rules(self.endpoint), **coarse)
+        config = by_name.apply(config, mine)
+        if chakra.is_trace(self.workload) and self.graph().ranks:
+            # Ranks that differ are simulated each on its own.
+            return config.with_(fold=False)
+        if self.workload not in MODELS or (distinct := self.graph().distinct) is None:
+            return config
+        if not config.fold:
+            raise UserError("fold=false simulates every rank, but this workload is made of one rank of each stage; leave "
+                            "out fold.")
+        return config.with_(distinct=distinct)
 
     def processor(self) -> Processor:
         """:class:`Processor`: the machine's, with ``processor.efficiency``."""
@@ -87,6 +100,8 @@ class Experiment:
         mine = self._for("workload.")
         if chakra.is_trace(self.workload):
             return chakra.read(self.workload, self.shape, **mine)
+        if self.workload in MODELS:
+            return _transformer(self.workload, tuple(sorted(mine.items())), self.shape, self.steps)
         return unroll(load(self.workload, **mine), self.steps)
 
     def _for(self, prefix: str) -> dict[str, by_name.Setting]:
@@ -123,6 +138,12 @@ class Experiment:
         nodes = repr(self.graph())
         text = json.dumps(self.inputs(), sort_keys=True, default=repr) + nodes + sources.digest(__name__)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@lru_cache(maxsize=16)
+def _transformer(name: str, settings: tuple[tuple[str, by_name.Setting], ...], shape: tuple[int, ...],
+                 steps: int) -> Graph:
+    return transformer(*described(name, dict(settings)), shape, steps)
 
 
 def row(experiment: Experiment, run: Run) -> dict[str, Any]:

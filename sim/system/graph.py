@@ -67,6 +67,8 @@ class Node:
         The rank that does it; None: all ranks do.
     transfer : Transfer or None
         Of a send.
+    micro : int or None
+        Micro-batch of a transformer's step.
     """
 
     number: int
@@ -81,6 +83,7 @@ class Node:
     priority: int = 0
     rank: int | None = None
     transfer: Transfer | None = None
+    micro: int | None = None
 
     @property
     def needs(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A collective that was issued: how it is cut into chunks, and how far each rank is."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from math import prod
 from typing import Protocol
@@ -10,10 +11,11 @@ from hw.ace.config import COLUMN_BYTES
 from hw.ace.programs.program import Program
 from hw.ace.programs.schedule import role_of
 
+from .coarse import cut
 from .configuration import MachineConfig
 from .routes import Route, piece_bytes
 
-__all__ = ["Operation", "parts_of"]
+__all__ = ["Operation", "directions", "parts_of"]
 
 
 class _Machine(Protocol):
@@ -105,17 +107,13 @@ class Operation:
         self.divides = made.split and shard > step
         if not self.collective.info.moves_data:
             return [(True, min(longest, config.packet_bytes), 0)]
-        half = -(-shard // (2 * step)) * step if config.both else shard
-        up, down, pieces, goes_down = half, shard - half, [], False
+        up, down = map(deque, directions(config, made, self.size))
+        pieces, at, goes_down = [], [0, sum(up)], False
         while up or down:
             goes_down = bool(down) and (goes_down or not up)
-            piece = min(longest, down if goes_down else up)
-            column = shard - down if goes_down else half - up
-            pieces.append((not goes_down, piece, _inside(self.size, shard, shards, column, piece)))
-            if goes_down:
-                down -= piece
-            else:
-                up -= piece
+            piece = (down if goes_down else up).popleft()
+            pieces.append((not goes_down, piece, _inside(self.size, shard, shards, at[goes_down], piece)))
+            at[goes_down] += piece
             goes_down = not goes_down
         return pieces
 
@@ -128,6 +126,15 @@ def parts_of(config: MachineConfig, made: Program, size: int) -> tuple[int, int,
     if config.chunks is not None:
         longest = max(step, shard // config.chunks // step * step)
     return step, longest, shard, shards
+
+
+def directions(config: MachineConfig, made: Program, size: int) -> tuple[list[int], list[int]]:
+    """Lengths of the chunks' pieces in each of the two directions; in bytes."""
+    step, longest, shard, _ = parts_of(config, made, size)
+    half = -(-shard // (2 * step)) * step if config.both else shard
+    most, phases = config.most_chunks, max(1, len(made.phases))
+    up, down = (cut(part, longest, most and most * phases, phases) for part in (half, shard - half))
+    return up, down
 
 
 def _inside(size: int, shard: int, shards: int, column: int, piece: int) -> int:

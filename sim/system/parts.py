@@ -13,7 +13,7 @@ RANGES = {
     "bytes_per_s": (1.0, 1e18), "memory_bytes_per_s": (1.0, 1e18), "bus_bytes_per_s": (1.0, 1e18), "flops": (1.0, 1e24),
     "clock_hz": (1e3, 1e12), "latency_s": (0.0, 1e3), "memory_latency_s": (0.0, 1e3), "sms": (0, 1 << 20),
     "sm_bytes": (1, 1 << 20), "sram_bytes": (1, 1 << 60), "fsms": (1, 1 << 30), "receive_bytes": (1, 1 << 30),
-    "port_bytes": (1, 1 << 30), "per_dimension": (1, 1 << 30), "chunk_bytes": (64, 1 << 60), "chunks": (1, 1 << 20),
+    "port_bytes": (1, 1 << 30), "per_dimension": (1, 1 << 30), "chunk_bytes": (64, 1 << 60), "chunks": (1, 1 << 20), "most_chunks": (8, 1 << 20),
     "message_bytes": (64, 1 << 60), "packet_bytes": (1, 1 << 60), "header_bytes": (0, 1 << 20),
     "beat_bytes": (1, 1 << 20), "receive_buffer_bytes": (1, 1 << 60), "leaf_ranks": (1, 1 << 20),
     "oversubscription": (1.0, 1e6), "spine_latency_s": (0.0, 1e3), "load": (0.0, 1.0), "jobs": (1, 1 << 20),

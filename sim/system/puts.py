@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hw.errors import UserError
 
+from .coarse import messages
 from .configuration import MachineConfig
 from .endpoint import Endpoint
 from .handle import Handle
@@ -154,8 +155,11 @@ class Puts:
         handle = machine.handle(tag)
         kernel = machine.kernel
         latency = machine.memory_latency if costs.from_memory else 0
-        part_bytes = min(config.message_bytes, costs.segment_bytes or config.message_bytes)
-        sizes = [min(part_bytes, size - low) for low in range(0, size, part_bytes)]
+        if costs.segment_bytes is None:
+            sizes = messages(config, size)
+        else:
+            part_bytes = min(config.message_bytes, costs.segment_bytes)
+            sizes = [min(part_bytes, size - low) for low in range(0, size, part_bytes)]
         own = begin.rank, costs
 
         def ticks(cycles: float) -> int:

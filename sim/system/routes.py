@@ -47,17 +47,19 @@ def route(config: MachineConfig, made: Program, piece: int) -> Route:
     beats."""
     if config.kind.engine == "sram" and config.beat_bytes > COLUMN_BYTES:
         piece = -(-piece // config.beat_bytes) * config.beat_bytes
+    # Messages of a coarse chunk are longer, too: as many as another chunk has.
+    scale = 1 if config.most_chunks is None else max(1, piece // piece_bytes(config, made))
     legs = tuple(
-        switched.leg(config, made, phase, piece) if isinstance(made, switched.Direct) and
-        switched.applies(config, phase.port // 2) else _leg(config, phase, piece) for phase in made.phases)
+        switched.leg(config, made, phase, piece, scale) if isinstance(made, switched.Direct) and
+        switched.applies(config, phase.port // 2) else _leg(config, phase, piece, scale) for phase in made.phases)
     return Route(sum(run.count for run in made.fills), sum(run.count for run in made.drains), legs)
 
 
-def _leg(config: MachineConfig, phase: Phase, piece: int) -> Leg:
+def _leg(config: MachineConfig, phase: Phase, piece: int, scale: int) -> Leg:
     size = phase.span * piece
     sends = phase.sends
     groups = [[send] for send in range(len(sends))] if config.whole_packets or config.blocking else _steps(sends)
-    limit = config.packet_bytes if config.whole_packets else config.message_bytes
+    limit = config.packet_bytes if config.whole_packets else config.message_bytes * scale
     cut: list[tuple[int, int, int]] = []      # first byte, end, and last send of each grain
     ends: list[int] = []                      # bytes sent up to the end of each grain
     for group in groups:
@@ -83,7 +85,7 @@ def _leg(config: MachineConfig, phase: Phase, piece: int) -> Leg:
         made.append(Grain(high - low, _packets(config, low, high, size), need, send, ended, bool(one.reduce),
                           one.grants if ended and config.whole_packets else 0,
                           one.source * piece + offset, one.target * piece + offset))
-    comes = len(made) if phase.receives == len(sends) else _count(config, phase.receives, size)
+    comes = len(made) if phase.receives == len(sends) else _count(config, phase.receives, size, scale)
     granted = phase.granted if config.whole_packets else phase.receives
     return Leg(phase.port, tuple(made), comes, granted)
 
@@ -119,8 +121,8 @@ def _packets(config: MachineConfig, low: int, high: int, size: int) -> int:
     return count
 
 
-def _count(config: MachineConfig, receives: int, size: int) -> int:
+def _count(config: MachineConfig, receives: int, size: int, scale: int) -> int:
     """Grains of ``receives`` receives that differ from this rank's own sends: those of a chain."""
-    limit = config.packet_bytes if config.whole_packets else config.message_bytes
+    limit = config.packet_bytes if config.whole_packets else config.message_bytes * scale
     return receives * -(-size // limit)
 

@@ -27,23 +27,26 @@ def without_forwarding(config: MachineConfig, collective: Collective, dimensions
         applies(config, dimension) for dimension in dimensions)
 
 
-def leg(config: MachineConfig, made: Direct, phase: Phase, piece: int) -> Leg:
-    """A phase of a program by :func:`.rings.symbolic`, for a chunk with ``piece`` bytes in each position."""
+def leg(config: MachineConfig, made: Direct, phase: Phase, piece: int, scale: int = 1) -> Leg:
+    """A phase of a program by :func:`.rings.symbolic`, for a chunk with ``piece`` bytes in each position and messages
+    that are ``scale`` times as long as configured."""
+    limit = config.message_bytes * scale
     dimension = phase.port // 2
     ranks, part = config.shape[dimension], phase.span * piece
     scatter, gather = any(send.reduce for send in phase.sends), any(not send.reduce for send in phase.sends)
     exchange = not made.split and made.fills == made.drains
     if config.dimension_links[dimension].reduces and config.kind.switched == "in-network" and not exchange:
-        grains = _in_network(config, ranks, part, scatter=scatter, gather=gather)
+        grains = _in_network(config, ranks, part, limit, scatter=scatter, gather=gather)
     else:
-        grains = _direct(config, ranks, part, scatter=scatter, gather=gather)
+        grains = _direct(config, ranks, part, limit, scatter=scatter, gather=gather)
     return Leg(phase.port, grains, comes=len(grains), granted=len(grains))
 
 
-def _direct(config: MachineConfig, ranks: int, part: int, *, scatter: bool, gather: bool) -> tuple[Grain, ...]:
+def _direct(config: MachineConfig, ranks: int, part: int, limit: int, *, scatter: bool,
+            gather: bool) -> tuple[Grain, ...]:
     """A part to each other rank, which adds it to its own; then the sum to each other rank. An all-to-all is as the
     second."""
-    sizes = _cut(part, config.message_bytes)
+    sizes = _cut(part, limit)
     made: list[Grain] = []
     for reduce, whether in ((True, scatter), (False, gather)):
         need = len(made)
@@ -54,13 +57,14 @@ def _direct(config: MachineConfig, ranks: int, part: int, *, scatter: bool, gath
     return tuple(made)
 
 
-def _in_network(config: MachineConfig, ranks: int, part: int, *, scatter: bool, gather: bool) -> tuple[Grain, ...]:
+def _in_network(config: MachineConfig, ranks: int, part: int, limit: int, *, scatter: bool,
+                gather: bool) -> tuple[Grain, ...]:
     """Each grain goes up from every rank at the same time. All-reduce: the sum comes down to all. Reduce-scatter: a
     grain has equal shares for all ranks, each of which gets the sum of its own. All-gather: all grains come down to
     all."""
     up, down = (1, 1) if scatter and gather else (ranks, 1) if scatter else (1, ranks)
     unit = ranks * part if scatter and gather else part
-    sizes = _cut(unit, max(1, config.message_bytes // max(up, down)))
+    sizes = _cut(unit, max(1, limit // max(up, down)))
     return tuple(Grain(size * up, packets_of(config, size * up), 0, number, ends=True, reduce=False, grants=0, hop=0,
                        down=size * down) for number, size in enumerate(sizes))
 

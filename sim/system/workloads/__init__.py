@@ -7,10 +7,12 @@
     load("resnet50-fp16")        the same with the memory traffic that its times imply, see decoded
     load("gnmt", batch=64)       made from shapes, see the function of that name for what can be set
     load("mine.csv")             see csv_file
+    described("llama-70b", {})   a transformer and how it is spread over ranks, see transformer and parallel
 """
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 
 from hw.errors import UserError
@@ -20,9 +22,12 @@ from . import csv_file, decoded
 from .dlrm import dlrm
 from .gnmt import gnmt
 from .layer import GROUPS, Exchange, Layer, Pass, Processor, Work, Workload
+from .parallel import Plan
 from .resnet50 import resnet50
+from .transformer import MODELS, Model
 
-__all__ = ["GROUPS", "MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload", "load"]
+__all__ = ["GROUPS", "MADE", "MODELS", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload",
+           "described", "load"]
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -46,7 +51,23 @@ MADE: dict[str, Callable[..., Workload]] = {
     "gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
 """Name -> function that makes the workload."""
 
-NAMES = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
+_LAYERED = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
+
+NAMES = (*_LAYERED, *MODELS)
+
+
+def described(name: str, settings: Mapping[str, Setting]) -> tuple[Model, Plan]:
+    """One of :data:`MODELS` and its plan, with other values of the fields of either."""
+    parts: list[dict[str, Setting]] = []
+    known: list[str] = []
+    for one in (Model, Plan):
+        names = [field.name for field in fields(one) if field.name not in ("name", "source")]
+        parts.append({key: value for key, value in settings.items() if key in names})
+        known += names
+    if unknown := set(settings) - set(known):
+        raise UserError(f"the workload {name} has no setting {min(unknown)!r}; it has {', '.join(known)}.")
+    model, plan = parts
+    return replace(MODELS[name], **model), Plan(**plan)  # type: ignore[arg-type]  # both check their values
 
 
 def load(name: str, **settings: Setting) -> Workload:
@@ -71,7 +92,7 @@ def load(name: str, **settings: Setting) -> Workload:
         return MADE[name](**settings)
     if settings:
         raise UserError(f"the workload {name} is a table and has no settings, so not {', '.join(settings)} either.")
-    if name in NAMES:
+    if name in _LAYERED:
         return csv_file.read(TABLES / f"{name}.csv")
     if not name.endswith(".csv"):
         raise UserError(f"a workload must be one of {', '.join(NAMES)} or a file that ends in .csv, not {name!r}.")
