@@ -106,4 +106,4 @@ extern "C" __global__ void sum(dmace_queue queue, uint32_t region, uint32_t coun
                           capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     text = (tmp_path / "kernel.ptx").read_text()
-    assert re.findall(r"\b(st\.(?!param)\S+|membar\.sys)", text) == ["membar.sys", "st.relaxed.sys.global.b128"]
+    assert re.findall(r"\b(st\.(?!param)\S+|membar\.sys)", text) == ["membar.sys", "st.mmio.relaxed.sys.global.b128"]

@@ -105,28 +105,28 @@ def _machine_code(image):
 
 
 _STORE, _LOAD, _FENCE = 0x986, 0x981, 0x992
-_SYSTEM = (10, 11)
+_SCOPES = {10: "system", 11: "system", 12: "mmio", 15: "mmio"}
 
 
 def _accesses(code, opcode):
-    """Bytes of each global load or store, and whether it is one for the whole system."""
+    """Bytes of each global load or store, and its scope where that is the whole system."""
     widths = {4: 4, 5: 8, 6: 16}
-    return [(widths[word >> 73 & 7], word >> 77 & 15 in _SYSTEM) for word in code if word & 0xFFF == opcode]
+    return [(widths[word >> 73 & 7], _SCOPES.get(word >> 77 & 15)) for word in code if word & 0xFFF == opcode]
 
 
 def test_post_is_one_16_byte_store(made):
     ptx, code = made
-    assert re.findall(r"\bst\.(?!param)\S+", ptx["post_to"]) == ["st.relaxed.sys.global.b128"]
-    assert _accesses(code["post_to"], _STORE) == [(16, True)]
+    assert re.findall(r"\bst\.(?!param)\S+", ptx["post_to"]) == ["st.mmio.relaxed.sys.global.b128"]
+    assert _accesses(code["post_to"], _STORE) == [(16, "mmio")]
     assert not [word for word in code["post_to"] if word & 0xFFF == _FENCE]
 
 
 def test_post_comes_behind_a_fence(made):
     """A fence of system scope separates the thread's earlier writes from the doorbell."""
     ptx, code = made
-    order = re.findall(r"\b(st\.global|membar\.sys|fence\.\S+\.sys|st\.relaxed\.sys\.global\.b128)", ptx["post"])
-    assert len(order) == 3 and order[0] == "st.global" and order[2].startswith("st.relaxed")
-    assert _accesses(code["post"], _STORE)[-1] == (16, True)
+    order = re.findall(r"\b(st\.global|membar\.sys|fence\.\S+\.sys|st\.mmio\.relaxed\.sys\.global\.b128)", ptx["post"])
+    assert len(order) == 3 and order[0] == "st.global" and order[2].startswith("st.mmio")
+    assert _accesses(code["post"], _STORE)[-1] == (16, "mmio")
     assert [word & 0xFFF for word in code["post"] if word & 0xFFF in (_STORE, _FENCE)][-2:] == [_FENCE, _STORE]
 
 
@@ -146,7 +146,7 @@ def test_poll_loads_each_time_and_then_fences(made, kernel):
     # An unbounded poll has no loop counter.
     assert ("add.s" in loop) == (kernel == "attempt"), loop
     loads = _accesses(code[kernel], _LOAD)
-    assert loads and set(loads[:len(loads) - (kernel == "poll")]) == {(8, True)}
+    assert loads and set(loads[:len(loads) - (kernel == "poll")]) == {(8, "system")}
 
 
 def test_ring_doorbell_follows_a_fence(made):
@@ -154,8 +154,8 @@ def test_ring_doorbell_follows_a_fence(made):
     ptx, code = made
     stores = re.findall(r"\b(st\.\S+b128|st\.volatile|st\.global|membar\.sys)", ptx["fill"])
     assert stores.count("membar.sys") == 1 and stores.index("membar.sys") == len(stores) - 2
-    assert stores[-1] == "st.relaxed.sys.global.b128" and len(stores) >= 6
-    assert _accesses(code["fill"], _STORE)[-1] == (16, True)
+    assert stores[-1] == "st.mmio.relaxed.sys.global.b128" and len(stores) >= 6
+    assert _accesses(code["fill"], _STORE)[-1] == (16, "mmio")
     found = re.findall(r"\b(ld\.relaxed\.sys\.global\.u64|membar\.sys|ld\.global\.u64)", ptx["collect"])
     # The pointer to the records comes first.
     assert found[-3:] == ["ld.relaxed.sys.global.u64", "membar.sys", "ld.global.u64"]
@@ -172,7 +172,7 @@ def test_runs_on_the_host(tmp_path):
 
 
 def test_old_compilers_store_a_vector(tmp_path):
-    """Compilers without the 16-byte type of PTX 8.3 emit one volatile vector store."""
+    """Compilers without the 16-byte type of PTX 8.4 for the whole system emit one volatile vector store."""
     text = c_header(BASE)
     assert text.count("__CUDA_ARCH__ >= 700 && (") == 1
     (tmp_path / "dmace.h").write_text(text.replace("__CUDA_ARCH__ >= 700 && (", "0 && ("))
@@ -181,4 +181,4 @@ def test_old_compilers_store_a_vector(tmp_path):
     _nvcc(tmp_path, "-arch=sm_80", "-cubin", "kernels.cu", "-o", "kernels.cubin")
     assert "st.volatile.global.v2.u64" in (tmp_path / "kernels.ptx").read_text()
     code = dict(_machine_code((tmp_path / "kernels.cubin").read_bytes()))
-    assert _accesses(code["post_to"], _STORE) == [(16, True)]
+    assert _accesses(code["post_to"], _STORE) == [(16, "system")]
