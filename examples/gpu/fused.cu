@@ -22,12 +22,14 @@ public:
             cudaStreamDestroy(stream);
     }
 
-    // Workgroups wait for others, so that all of them must be on the GPU at once.
+    // Workgroups wait for others, so that all of them must be on the GPU at once. CUDA loads a kernel when it is used
+    // first, which may wait for all that run: `receive` would not start before `send` has ended. resident() loads both.
     void start(const fused_job &job, uint32_t workgroups)
     {
-        if (2 * workgroups > PER_PROCESSOR * uint32_t(processors()))
-            throw std::runtime_error("--workgroups must be at most " + std::to_string(PER_PROCESSOR / 2 * processors())
-                                     + " on this GPU, not " + std::to_string(workgroups));
+        const uint32_t most = std::min(resident(send), resident(receive)) / 2;
+        if (workgroups > most)
+            throw std::runtime_error("--workgroups must be at most " + std::to_string(most) + " on this GPU, not "
+                                     + std::to_string(workgroups));
         for (cudaStream_t &stream : streams_)
             check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
         send<<<workgroups, LANES, 0, streams_[0]>>>(job);
@@ -39,6 +41,13 @@ public:
     void join() { check(cudaDeviceSynchronize(), "The kernels"); }
 
 private:
+    template <typename Kernel> uint32_t resident(Kernel kernel)
+    {
+        int blocks;
+        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, LANES, 0), "cudaOccupancy");
+        return uint32_t(blocks * processors());
+    }
+
     cudaStream_t streams_[2] = {};
 };
 
