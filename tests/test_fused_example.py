@@ -178,5 +178,5 @@ def test_device_code_compiles(example, tmp_path):
     assert sorted(name for name, _ in kernels) == ["receive", "send"]
     for name, kernel in kernels:
         # A tick is one store, behind a barrier of the workgroup and a fence of the system.
-        before = kernel[:kernel.rindex("st.relaxed.sys.global.u64")]
+        before = kernel[:kernel.rindex("st.mmio.relaxed.sys.global.u64")]
         assert re.findall(r"bar\.sync|membar\.sys", before)[-2:] == ["bar.sync", "membar.sys"], name

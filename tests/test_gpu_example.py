@@ -131,9 +131,9 @@ def test_device_code_compiles(example, tmp_path):
                     ROOT / "examples" / "gpu" / "post.cu", "-o", tmp_path / "post.ptx"], check=True)
     code = (tmp_path / "post.ptx").read_text()
     # Words are stored as one operation; the store of halves by --split is the only other one to a page.
-    assert len(re.findall(r"st\.relaxed\.sys\.global\.b128", code)) == 1
+    assert len(re.findall(r"st\.mmio\.relaxed\.sys\.global\.b128", code)) == 1
     assert not re.search(r"st\S*\.v2", code)
-    assert code.index("membar.sys") < code.index("st.relaxed.sys.global.b128")
+    assert code.index("membar.sys") < code.index("st.mmio.relaxed.sys.global.b128")
 
 
 @pytest.mark.long

@@ -3,8 +3,8 @@
 
 ::
 
-    python examples/gpu/build.py -o DIR              post, fused
-    python examples/gpu/build.py -o DIR --threads    threads, fused_threads
+    python examples/gpu/build.py -o DIR              post, fused, measure
+    python examples/gpu/build.py -o DIR --threads    threads, fused_threads, measure_threads
 """
 
 import argparse
@@ -23,8 +23,8 @@ from hw.endpoint import header as endpoint_header
 from hw.endpoint.config import BASE
 from hw.errors import UserError
 
-__all__ = ["ARCHITECTURES", "compile_fused", "compile_fused_threads", "compile_post", "compile_threads", "find_nvcc",
-           "write_headers"]
+__all__ = ["ARCHITECTURES", "compile_fused", "compile_fused_threads", "compile_measure", "compile_measure_threads",
+           "compile_post", "compile_threads", "find_nvcc", "write_headers"]
 
 ARCHITECTURES = ("70", "75", "80", "90")
 """Compute capabilities that device code is made for, where the compiler still knows them."""
@@ -86,8 +86,15 @@ def compile_threads(program: Path, *flags: str) -> None:
 
 
 def compile_fused_threads(program: Path, *flags: str) -> None:
-    """Compile ``fused_threads.cpp``, which needs no library."""
-    _compile_for_cpu("fused_threads.cpp", program, *flags, "-I", write_headers(program.parent / "include"))
+    """Compile ``fused_threads.cpp``; the library is compiled with the same ``flags``."""
+    made = library(*flags).parent
+    _compile_for_cpu("fused_threads.cpp", program, *flags, "-I", made, "-I", write_headers(program.parent / "include"),
+                     made / "libdmace.a", "-ldl")
+
+
+def compile_measure_threads(program: Path) -> None:
+    """Compile ``measure_threads.cpp``."""
+    _compile_for_cpu("measure_threads.cpp", program, "-I", library().parent)
 
 
 def compile_post(program: Path) -> list[str]:
@@ -98,7 +105,14 @@ def compile_post(program: Path) -> list[str]:
 
 def compile_fused(program: Path) -> list[str]:
     """Compile ``fused.cu``; returns the architectures that it contains device code for."""
-    return _compile_for_gpu("fused.cu", program, "-I", write_headers(program.parent / "include"))
+    made = library().parent
+    return _compile_for_gpu("fused.cu", program, "-I", made, "-I", write_headers(program.parent / "include"),
+                            made / "libdmace.a", "-ldl")
+
+
+def compile_measure(program: Path) -> list[str]:
+    """Compile ``measure.cu``; returns the architectures that it contains device code for."""
+    return _compile_for_gpu("measure.cu", program, "-I", library().parent)
 
 
 def main() -> int:
@@ -113,15 +127,17 @@ def main() -> int:
         if arguments.threads:
             compile_threads(folder / "threads")
             compile_fused_threads(folder / "fused_threads")
+            compile_measure_threads(folder / "measure_threads")
         else:
             chosen = compile_post(folder / "post")
             compile_fused(folder / "fused")
+            compile_measure(folder / "measure")
             print(f"Device code for {', '.join(f'sm_{number}' for number in chosen)}.")
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
-    print(*(folder / name for name in (("threads", "fused_threads") if arguments.threads else ("post", "fused"))),
-          sep="\n")
+    print(*(folder / f"{name}threads" if arguments.threads else folder / (name.rstrip("_") or "post")
+            for name in ("", "fused_", "measure_")), sep="\n")
     return 0
 
 

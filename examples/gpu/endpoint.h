@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * endpoint.h: a test double of an endpoint's trigger counters, whose pages are in memory; C++17.
+ * endpoint.h: endpoints whose pages are in memory, and a test double of one's trigger counters; C++17.
  *
- * It takes what threads store to the tick page and the preparation page of one block, counts as docs/triggers.md has it,
+ * The double takes what threads store to the tick page and the preparation page of one block, counts as docs/triggers.md has it,
  * and executes the requests that counters post: copies and signals between regions. A copy is complete when it returns,
  * so that a signal needs no wait, and no firing is ever pending.
  */
@@ -28,14 +28,27 @@ struct Region {
     uint64_t length;
 };
 
-class EndpointDouble {
+class Endpoint {
+public:
+    virtual ~Endpoint() = default;
+
+    /* Takes each tick that is there; whether there was any. Ends with `error` at the first refusal. */
+    virtual bool poll() = 0;
+
+    /* After the last tick: waits up to `seconds` until there have been so many firings. */
+    virtual void finish(uint64_t, double) {}
+
+    uint64_t ticks = 0, firings = 0;
+    std::string error;
+};
+
+class EndpointDouble : public Endpoint {
 public:
     /* `page`: the only one to which counters may post. */
     EndpointDouble(BlockPages *pages, std::vector<Region> regions, uint32_t page)
         : pages_(pages), regions_(std::move(regions)), page_(page) {}
 
-    /* Takes each tick that is there; whether there was any. Ends with `error` at the first refusal. */
-    bool poll()
+    bool poll() override
     {
         const uint64_t before = ticks;
         for (uint64_t &slot : pages_->ticks) {
@@ -52,9 +65,6 @@ public:
         }
         return ticks != before;
     }
-
-    uint64_t ticks = 0, firings = 0;
-    std::string error;
 
 private:
     struct Counter {

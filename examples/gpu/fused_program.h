@@ -8,14 +8,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
-#include "endpoint.h"
+#include "cards.h"
 #include "fused.h"
 #include "options.h"
 
 struct FusedOptions {
+    std::vector<const char *> cards;
     uint32_t workgroups, slices = 8, parts = 4, iterations = 16, bytes = 256, generation = 1, early = 0, seconds = 60;
 };
 
@@ -30,8 +32,10 @@ inline FusedOptions parse_fused(int argc, char **argv, uint32_t workgroups)
         {"--bytes", &options.bytes, 1, 1u << 16},
         {"--generation", &options.generation, 1, 1u << DMACE_ENDPOINT_GENERATION_BITS}, {"--early", &options.early, 0, 1},
         {"--seconds", &options.seconds, 1, 3600}});
-    if (!others.empty())
-        refuse_arguments(std::string("This program takes options only, not ") + others[0]);
+    if (!others.empty() && others.size() != 2)
+        refuse_arguments("There are two cards, of the sender and of the receiver, or none, not "
+                         + std::to_string(others.size()));
+    options.cards = others;
     return options;
 }
 
@@ -58,11 +62,16 @@ public:
         }
         ended_.store(true);
         host.join();
+        for (const auto &endpoint : endpoints_)
+            if (error_.empty()) {
+                endpoint->finish(uint64_t{options_.iterations} * options_.slices, options_.seconds);
+                error_ = endpoint->error;
+            }
         return report();
     }
 
 private:
-    enum : uint32_t { PAGE = 3, DATA = 0, PEER_DATA = 1, PEER_FLAGS = 2, SENDER = 0, RECEIVER = 1 };
+    enum : uint32_t { SENDER = 0, RECEIVER = 1 };
 
     /* Memory of a rank, where the host sees it. */
     struct Memory {
@@ -74,7 +83,7 @@ private:
     /* Pages and flags of the sender, then of the receiver, then the word `stop`, then the buffers of both. */
     void prepare()
     {
-        const uint64_t data = uint64_t{2} * options_.slices * options_.parts * options_.bytes;
+        const uint64_t data = (uint64_t{2} * options_.slices * options_.parts * options_.bytes + 4095) / 4096 * 4096;
         const size_t own = sizeof(BlockPages) + 4096, bytes = 2 * own + 4096 + 2 * size_t(data);
         char *memory = static_cast<char *>(threads_.allocate(bytes));
         const auto reach = [&](void *address) { return threads_.reach(address, 4096); };
@@ -89,8 +98,7 @@ private:
         uint64_t *words = reinterpret_cast<uint64_t *>(static_cast<fused_tally *>(counters_) + 1);
         for (uint32_t rank : {SENDER, RECEIVER}) {
             const Memory &mine = memory_[rank], &peer = memory_[1 - rank];
-            endpoints_.push_back(EndpointDouble(
-                mine.pages, {{mine.data, data}, {peer.data, data}, {reinterpret_cast<char *>(peer.flags), 4096}}, PAGE));
+            const CardRegions regions = add_endpoint(rank, mine, peer, data);
             fused_rank &to = rank == SENDER ? job_.sender : job_.receiver;
             char *pages = static_cast<char *>(reach(mine.pages));
             to.block = {pages, pages + sizeof mine.pages->ticks, DMACE_ENDPOINT_TICK_PAGE(0)};
@@ -98,8 +106,12 @@ private:
             to.data = static_cast<unsigned char *>(reach(mine.data));
             to.next = reinterpret_cast<unsigned long long *>(words + 2 * rank);
             to.armed = words + 2 * rank + 1;
-            to.data_region = DATA, to.peer_data_region = PEER_DATA, to.peer_flag_region = PEER_FLAGS, to.page = PAGE;
+            to.data_region = regions.data, to.peer_data_region = regions.peer_data;
+            to.peer_flag_region = regions.peer_flags, to.page = regions.page;
         }
+        if (!options_.cards.empty())
+            EndpointCard::connect(static_cast<EndpointCard &>(*endpoints_[SENDER]),
+                                  static_cast<EndpointCard &>(*endpoints_[RECEIVER]), options_.seconds);
         job_.tally = static_cast<fused_tally *>(counters_);
         job_.stop = static_cast<const volatile uint64_t *>(reach(stop_));
         job_.slices = options_.slices, job_.parts = options_.parts, job_.bytes = options_.bytes;
@@ -107,6 +119,21 @@ private:
         job_.first = 2 * (options_.generation - 1);
         for (const Memory &rank : memory_)
             std::fill_n(rank.flags, 2 * options_.slices, uint64_t{options_.generation} - 1);
+    }
+
+    CardRegions add_endpoint(uint32_t rank, const Memory &mine, const Memory &peer, uint64_t data)
+    {
+        if (!options_.cards.empty()) {
+            auto card = std::make_unique<EndpointCard>(options_.cards[rank], mine.pages);
+            const CardRegions regions = card->share(mine.data, data, mine.flags);
+            endpoints_.push_back(std::move(card));
+            return regions;
+        }
+        const CardRegions regions = {0, 1, 2, 3};
+        endpoints_.push_back(std::make_unique<EndpointDouble>(
+            mine.pages, std::vector<Region>{{mine.data, data}, {peer.data, data},
+                                            {reinterpret_cast<char *>(peer.flags), 4096}}, regions.page));
+        return regions;
     }
 
     void end() { __atomic_store_n(stop_, uint64_t{1}, __ATOMIC_RELEASE); }
@@ -118,10 +145,10 @@ private:
         while (error_.empty()) {
             bool any = false;
             const bool last = ended_.load();
-            for (EndpointDouble &endpoint : endpoints_) {
-                any |= endpoint.poll();
-                if (!endpoint.error.empty())
-                    error_ = endpoint.error;
+            for (const auto &endpoint : endpoints_) {
+                any |= endpoint->poll();
+                if (!endpoint->error.empty())
+                    error_ = endpoint->error;
             }
             const auto now = std::chrono::steady_clock::now();
             if (any)
@@ -140,8 +167,9 @@ private:
     {
         const fused_tally tally = threads_.template tally<fused_tally>(counters_);
         const uint64_t all = uint64_t{options_.iterations} * options_.slices * options_.parts;
-        const EndpointDouble &sender = endpoints_[SENDER], &receiver = endpoints_[RECEIVER];
-        std::printf("workgroups of %s, endpoints that are test doubles\n", threads_.name().c_str());
+        const Endpoint &sender = *endpoints_[SENDER], &receiver = *endpoints_[RECEIVER];
+        std::printf("workgroups of %s, endpoints that are %s\n", threads_.name().c_str(),
+                    options_.cards.empty() ? "test doubles" : "cards");
         std::printf("%10s %7s %7s %11s %9s %11s %12s\n", "workgroups", "slices", "parts", "iterations", "ticks", "parts used",
                     "wrong bytes");
         std::printf("%10u %7u %7u %11u %9llu %11llu %12llu\n", options_.workgroups, options_.slices, options_.parts,
@@ -159,7 +187,7 @@ private:
     Memory memory_[2];
     uint64_t *stop_ = nullptr;
     void *counters_ = nullptr;
-    std::vector<EndpointDouble> endpoints_;
+    std::vector<std::unique_ptr<Endpoint>> endpoints_;
     std::atomic<bool> ended_{false};
     std::string error_;
     fused_job job_{};
