@@ -73,9 +73,10 @@ class Experiment:
         """:class:`MachineConfig`."""
         mine = {name: value for name, value in self.settings.items()
                 if not name.startswith(_PREFIXES) and name != _NETWORK}
-        coarse = {"most_chunks": MOST_CHUNKS} if self.workload in MODELS else {}
         config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load(),
-                               links=network(self.settings.get(_NETWORK, "torus")), **rules(self.endpoint), **coarse)
+                               links=network(self.settings.get(_NETWORK, "torus")), **rules(self.endpoint))
+        if self.workload in MODELS:
+            config = config.with_(most_chunks=MOST_CHUNKS)
         config = by_name.apply(config, mine)
         if chakra.is_trace(self.workload) and self.graph().ranks:
             # Ranks that differ are simulated each on its own.
@@ -83,8 +84,8 @@ class Experiment:
         if self.workload not in MODELS or (distinct := self.graph().distinct) is None:
             return config
         if not config.fold:
-            raise UserError("fold=false simulates every rank, but this workload is made of one rank of each stage; leave "
-                            "out fold.")
+            raise UserError("fold=false simulates every rank, but this workload is made of one rank of each stage; "
+                            "leave out fold.")
         return config.with_(distinct=distinct)
 
     def processor(self) -> Processor:
