@@ -9,8 +9,9 @@ from .endpoint_kinds import BUILT
 __all__ = ["source_of"]
 
 _SOURCES = (
-    ("endpoint.launch_s", "0: no cost assumed; typical 2 us to 10 us"),
-    ("endpoint.sync_s", "0: no cost assumed; typical 1 us to 5 us"),
+    ("endpoint.launch_s", "0: no cost assumed; 2 us to 10 us with sync_s"),
+    ("endpoint.sync_s", "0: no cost assumed; see launch_s"),
+    ("endpoint.receive_bytes", "RTL"), ("endpoint.pipes", "RTL"), ("endpoint.port_bytes", "RTL"),
     ("endpoint.switched", "choice"),
     ("endpoint.*", "ACE paper, recalled"),
     ("links.*.bytes_per_s", "ACE paper, recalled"), ("links.*.latency_s", "ACE paper, recalled"),
