@@ -8,6 +8,7 @@ pipeline stages of two replicas, gloo.
 import gzip
 import importlib.util
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -303,6 +304,57 @@ def test_files_that_are_no_execution_trace(tmp_path):
     host.write(tmp_path / "h.2.json")
     with pytest.raises(UserError, match=r"^there is no trace .*h\.1\.json, but one of rank 2\.$"):
         chakra.read(name)
+
+
+def test_calls_deep_inside_each_other(tmp_path):
+    host = Host('[{"pg_name": "0", "ranks": []}]')
+    inside = 2
+    for _ in range(1200):
+        inside = host.call("aten::outer", inside, [tensor(1, 2)], [tensor(2, 2)], "aten::outer(Tensor self) -> Tensor")
+    host.matmul(tensor(1, 8, 16), tensor(2, 16, 4), tensor(3, 8, 4), inside)
+    graph = chakra.read(pair(tmp_path, host))
+    assert [node.work.flops for node in graph.nodes] == [1024]
+
+
+def _leaves(value, path=()):
+    """Paths of all values inside, also of lists and objects."""
+    yield path
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _leaves(part, (*path, key))
+
+
+@pytest.mark.parametrize("kind", ["json", "kineto.json"])
+def test_values_of_any_kind(tmp_path, seed, kind):
+    """Two ranks with a value replaced by another: a graph or a sentence."""
+    random.seed(seed)
+    host = Host()
+    first = host.matmul(tensor(1, 8, 16), tensor(2, 16, 4), tensor(3, 8, 4))
+    call = host.reduced(tensor(3, 8, 4), True)
+    host.call("record_param_comms", call, [listed(tensor(3, 8, 4)), plain(5, "Int")], pg_name="3")
+    host.call("record_param_comms", 2, [plain(5, "Int"), plain("wait", "String")])
+    host.call("aten::relu", 2, [tensor(3, 8, 4)], [tensor(4, 8, 4)], "aten::relu(Tensor self) -> Tensor")
+    name = pair(tmp_path, host)
+    events = [{"name": "aten::mm", "cat": "cpu_op", "ts": 1, "dur": 9,
+               "args": {"External id": 5, "Record function id": first - 2}}]
+    for rank in range(2):
+        kineto(tmp_path / f"h.{rank}.kineto.json", events, distributedInfo={"rank": rank})
+    path = tmp_path / f"h.1.{kind}"
+    good = json.loads(path.read_text())
+    paths = list(_leaves(good))[1:]
+    refused = 0
+    for _ in range(200):
+        made = json.loads(json.dumps(good))
+        *where, last = random.choice(paths)
+        at = made
+        for key in where:
+            at = at[key]
+        at[last] = random.choice([None, -1, 0, 7, 1 << 70, 1.5, 1e300, float("nan"), "x", [], [1], {}, True])
+        path.write_text(json.dumps(made))
+        try:
+            chakra.read(name, (2,))
+        except UserError:
+            refused += 1
+    assert 20 < refused
 
 
 def test_calls_that_cannot_be_run(tmp_path):

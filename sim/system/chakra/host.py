@@ -122,7 +122,7 @@ def read_calls(path: Path) -> list[Call]:
     for number, node in enumerate(made["nodes"]):
         try:
             call = _call(node)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
             raise UserError(f"{path}: node {number} of the list is not as the observer writes it "
                             f"({type(error).__name__}: {error}).") from None
         if call.id in calls:
@@ -149,6 +149,7 @@ def read_calls(path: Path) -> list[Call]:
 def _call(node: Mapping[str, Any]) -> Call:
     inputs, outputs = node["inputs"], node["outputs"]
     attributes = {one["name"]: one["value"] for one in node["attrs"]}
+    _integer(attributes.get("rf_id", 0))
     return Call(id=_integer(node["id"]), parent=_integer(node["ctrl_deps"]), name=str(node["name"]),
                 values=tuple(inputs["values"]), types=tuple(map(str, inputs["types"])),
                 inputs=_tensors(inputs), outputs=_tensors(outputs), attributes=attributes)

@@ -54,7 +54,7 @@ class Durations:
         # Times are relative to the first event, as sums of large numbers would lose nanoseconds.
         base: float | None = None
         external: dict[int, int] = {}
-        device: list[tuple[Any, float]] = []
+        device: list[tuple[int, float]] = []
         for event in made["traceEvents"]:
             if not isinstance(event, Mapping) or event.get("ph") != "X" or "dur" not in event:
                 continue
@@ -63,15 +63,15 @@ class Durations:
             arguments = arguments if isinstance(arguments, Mapping) else {}
             name = str(event.get("name"))
             if event.get("cat") in DEVICE:
-                device.append((arguments.get("External id"), duration))
-            elif isinstance(number := arguments.get("Record function id"), int):
+                device.append((_integer(arguments.get("External id")), duration))
+            elif (number := _integer(arguments.get("Record function id"))) >= 0:
                 names[number] = name
                 base = begin if base is None else base
                 self.spans[number] = begin - base, begin - base + duration
-                external[arguments.get("External id", -1)] = number
+                external[_integer(arguments.get("External id"))] = number
         self.device = bool(device)
         for number, duration in device:
-            if number in external:
+            if number >= 0 and number in external:
                 self.kernels[external[number]] += duration
         known = 0
         for call in calls:
@@ -104,3 +104,8 @@ class Durations:
             raise UserError(f"{path}: {name} of event {event.get('name')!r} must be a number from 0 to {limit:g} us, "
                             f"not {value!r}.")
         return float(value)
+
+
+def _integer(value: object) -> int:
+    """A number that names a call; -1 for none."""
+    return value if isinstance(value, int) else -1

@@ -41,8 +41,10 @@ def work_of(call: Call) -> Work:
 
 def is_free(call: Call) -> bool:
     """Whether it moves nothing itself: a view, an allocation, or no operator; nor does anything inside."""
-    if any(not is_free(child) for child in call.children):
-        return False
+    return all(_moves_nothing(one) for one in call.walk())
+
+
+def _moves_nothing(call: Call) -> bool:
     if not call.schema:
         return not call.attributes.get("kernel_backend")
     return bool(_ALLOCATES.match(call.name) or _VIEW.search(call.schema.rpartition("->")[2]))
