@@ -362,7 +362,8 @@ WIDE = AceConfig(pipes=4)
 
 ULTRA = AceConfig(data_width=1024, lanes=32, fsms=32, slots=32, packet_bytes=512, link_beats=256, replay_beats=256,
                   pipes=4)
-"""2 MiB of SRAM, and a beat of 128 bytes per cycle on memory port, links and pipes: at 1.245 GHz, the least that keeps
-the links of the ACE paper busy with 128 GB/s of memory (docs/training.md), and links of a beat per cycle on a torus."""
+"""2 MiB of SRAM, and a beat of 128 bytes per cycle on memory port, links and pipes: at 1.245 GHz, the least that,
+as simulated, keeps busy the links of the ACE paper with 128 GB/s of memory (docs/training.md), and links of a beat per
+cycle on a torus."""
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE, "ultra": ULTRA}
