@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 600
+LIMIT = 1200
 
 
 def run(scenario, size=4, *, environment=None, limit=LIMIT, **arguments):

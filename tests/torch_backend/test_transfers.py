@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.torch_backend.processes import run_all
+from tests.torch_backend.processes import run
 
 pytest.importorskip("torch", reason="scripts/setup.sh torch installs PyTorch")
 pytestmark = [pytest.mark.rtl, pytest.mark.long]
@@ -12,13 +12,10 @@ RING = ("--nodes", "4", "--memory", "16", "--puts")
 
 
 def test_transfers(clusters):
-    path = clusters(*RING)
-    for rank, (found, error, *pipelines) in enumerate(run_all([
-            ("transfers.pairs", {"path": path}), ("transfers.different_lengths", {"path": path}),
-            ("transfers.pipeline", {"path": path}), ("transfers.pipeline", {"path": path, "name": "gloo"})])):
+    for rank, found in enumerate(run("transfers.transfers", path=clusters(*RING))):
         assert found["cycles"] > 0
-        # 15,000 bytes are relayed over two links of a ring, to the rank opposite.
+        # 150,000 bytes are relayed over two links of a ring, to the rank opposite.
         assert rank not in (0, 2) or found["payload"] >= 2 * 150_000
         sentence = "Rank 0 of group 0 sends 12 bytes to rank 1, which receives 8."
-        assert error == (sentence if rank < 2 else None)
-        assert pipelines[0] == pipelines[1]
+        assert found["error"] == (sentence if rank < 2 else None)
+        assert found["pipelines"][0] == found["pipelines"][1]

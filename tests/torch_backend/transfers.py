@@ -14,9 +14,19 @@ def data(source, target, length):
                          dtype=torch.uint8)
 
 
-def pairs(store, path):
+def transfers(store, path):
+    """All of the following in one session, as a cluster of endpoints takes long to set up; then Gloo's pipeline."""
+    start(store, socket=path, rank_order=True)
+    found, staged, error = pairs(), pipeline(), different_lengths()
+    dist.destroy_process_group()
+    start(f"{store}.gloo", "gloo")
+    other = pipeline()
+    dist.destroy_process_group()
+    return {**found, "error": error, "pipelines": [staged, other]}
+
+
+def pairs():
     """Every form of a transfer, between neighbours and others."""
-    start(store, socket=path)
     me, size = dist.get_rank(), dist.get_world_size()
     # All pairs, itself included; the longest is relayed in several parts.
     for length in (1, 4099, 150_000):
@@ -69,13 +79,12 @@ def pairs(store, path):
     equal(one, full(6, 2000))
     equal(two, full(me ^ 1, 100))
     records = [record for record in dmace.torch.stats().records if record.collective in ("SEND", "RECEIVE")]
-    dist.destroy_process_group()
     return {"cycles": sum(record.result.cycles for record in records),
             "payload": sum(record.result.payload_bytes for record in records if record.collective == "SEND")}
 
 
-def different_lengths(store, path):
-    start(store, socket=path)
+def different_lengths():
+    """The error of ranks 0 and 1; the group has failed then."""
     me, error = dist.get_rank(), None
     try:
         if me == 0:
@@ -84,15 +93,13 @@ def different_lengths(store, path):
             dist.recv(torch.zeros(2), 0)
     except Exception as raised:
         error = str(raised)
-    dist.destroy_process_group()
     return error
 
 
-def pipeline(store, path, name="dmace"):
+def pipeline():
     """A pipeline of stages, one on each rank, by stock ``torch.distributed.pipelining``: loss of the last stage."""
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
-    start(store, name, **({"socket": path, "rank_order": True} if name == "dmace" else {}))
     torch.manual_seed(1)
     me, size = dist.get_rank(), dist.get_world_size()
     stages = [torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh()) for _ in range(size)]
@@ -107,5 +114,4 @@ def pipeline(store, path, name="dmace"):
     else:
         schedule.step()
     gradient = stages[me][0].weight.grad
-    dist.destroy_process_group()
     return {"losses": [loss.item().hex() for loss in losses], "gradient": gradient.double().sum().item().hex()}
