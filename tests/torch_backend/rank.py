@@ -9,7 +9,7 @@ from datetime import timedelta
 from importlib import import_module
 
 
-def start(store, name="dmace", timeout=120.0, **options):
+def start(store, name="dmace", timeout=600.0, **options):
     """Begin ``torch.distributed`` with a store in a file; ``options`` of the backend."""
     import torch.distributed as dist
 
