@@ -100,6 +100,10 @@ MUTANTS = [
             "test_write.py::test_aligner"),
     _engine("write-outdated-epoch", "mover/aligner", "(step.epoch != self.epoch.epoch) | (step.take", "(step.take",
             "test_write.py::test_aligner"),
+    Mutant(name="registers-response-early", path="hw/regs/bank.py",
+           old="write_en.eq(addr_full & data_full & (~bus.bvalid | bus.bready))",
+           new="write_en.eq(addr_full & (~bus.bvalid | bus.bready))",
+           proof="tests/formal/test_axi_ports.py::test_register_port"),
     _stream("credit-lost", "credit", "self.available - self.take + self.give, self.available + self.give",
             "self.available - self.take, self.available + self.give", "test_credits.py::test_credits_add_up[5-3-2]"),
 ]
