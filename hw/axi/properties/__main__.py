@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     sides = {side: _MODES[getattr(args, side)] for side in ("manager", "subordinate")}
     try:
         if args.protocol == "axi4":
-            checker = AxiChecker(
+            checker: AxiChecker | AxiLiteChecker = AxiChecker(
                 AxiSignature(addr_width=args.addr_width, data_width=args.data_width, id_width=args.id_width),
                 max_outstanding=args.max_outstanding, bursts="all" if args.all_bursts else "incr",
                 exclusive=args.exclusive, **sides)
