@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dmace.libdmace.build import library
 from hw.errors import UserError
 from tests.test_gpu_example import RACES, loaded
 
@@ -46,9 +47,9 @@ def _run(program, **options):
     return subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=120)
 
 
-def _row(done):
+def _row(done, endpoints="test doubles"):
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["workgroups of the CPU, endpoints that are test doubles", HEADER], done.stderr
+    assert lines[:2] == [f"workgroups of the CPU, endpoints that are {endpoints}", HEADER], done.stderr
     return [int(number) for number in lines[2].split()]
 
 
@@ -91,11 +92,33 @@ def test_an_early_tick_is_a_race(checked):
     (["--parts"], "--parts must be a number from 1 to 1024, not ''"),
     (["--fast", "1"], "There is no option --fast; the options are --workgroups, --slices, --parts, --iterations, "
                       "--bytes, --generation, --early and --seconds"),
-    (["sim:card"], "This program takes options only, not sim:card"),
+    (["sim:card"], "There are two cards, of the sender and of the receiver, or none, not 1"),
 ])
 def test_wrong_arguments(plain, arguments, sentence):
     done = subprocess.run([plain, *arguments], capture_output=True, text=True, check=False)
     assert (done.stderr, done.returncode) == (f"{sentence}\n", 2)
+
+
+def test_a_card_that_cannot_be_opened(plain, tmp_path):
+    card = f"sim:{tmp_path}/missing.so"
+    done = subprocess.run([plain, card, card], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("The simulator cannot be loaded: "), done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.rtl
+def test_counters_of_cards(plain):
+    """Two cards in RTL: their counters count, their puts and signals cross the link; generations wrap."""
+    from sim.vfio.harness import build_transport
+
+    library = build_transport("tiny").path
+    cards = [f"sim:{library},cluster=fused,shape=2,rank={rank}" for rank in (0, 1)]
+    done = subprocess.run([plain, *cards, "--workgroups", "4", "--slices", "4", "--generation", "65533", "--iterations",
+                           "12"], capture_output=True, text=True, check=False, timeout=300)
+    assert (_row(done, "cards"), done.returncode) == ([4, 4, 4, 12, 384, 192, 0], 0), done.stderr
+    alone = subprocess.run([plain, f"sim:{library}", f"sim:{library}", "--seconds", "1"], capture_output=True,
+                           text=True, check=False, timeout=300)
+    assert (alone.stderr, alone.returncode) == ("The link of the cards has not come up in 1 s\n", 1)
 
 
 DOUBLE = r"""
@@ -171,8 +194,9 @@ def test_device_code_compiles(example, tmp_path):
     except UserError:
         pytest.skip("nvcc is not installed, which compiles for a GPU; `pip install dmace[gpu]` contains it.")
     assert {"80", "90"} <= set(example.compile_fused(tmp_path / "fused"))
-    subprocess.run([nvcc, "-std=c++17", "-O2", "-arch=sm_80", "-ptx", "-I", tmp_path / "include",
-                    ROOT / "examples" / "gpu" / "fused.cu", "-o", tmp_path / "fused.ptx"], check=True)
+    subprocess.run([nvcc, "-std=c++17", "-O2", "-arch=sm_80", "-ptx", "-I", library().parent, "-I",
+                    tmp_path / "include", ROOT / "examples" / "gpu" / "fused.cu", "-o", tmp_path / "fused.ptx"],
+                   check=True)
     code = (tmp_path / "fused.ptx").read_text()
     kernels = re.findall(r"\.entry \S*(send|receive)\S*\((.*?)^}", code, re.MULTILINE | re.DOTALL)
     assert sorted(name for name, _ in kernels) == ["receive", "send"]

@@ -58,8 +58,13 @@ DMACE_FN void measure_store_word(const measure_job *job, uint32_t slot, dmace_wo
     }
 #endif
     SLOTS_STORE_8(to, word.lo);
-    if (job->store == MEASURE_APART)
+    if (job->store == MEASURE_APART) {
         DMACE_RELEASE();
+#if !defined(__CUDA_ARCH__)
+        if (word.lo % 256u == 0)
+            MACHINE_PAUSE();
+#endif
+    }
     SLOTS_STORE_8(to + 1, word.hi);
 }
 

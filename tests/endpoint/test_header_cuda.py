@@ -55,7 +55,8 @@ extern "C" __global__ void quiet(dmace_queue queue, const uint64_t *flag, uint64
 
 ACCESS = re.compile(r"\b(st\.(?!param|local)\S+|ld\.(?!param|local)\S+|membar\.sys|fence\.\S+\.sys)")
 
-STORE_8, STORE_16, LOAD = "st.mmio.relaxed.sys.global.u64", "st.mmio.relaxed.sys.global.b128", "ld.relaxed.sys.global.u64"
+STORE_8, STORE_16 = "st.mmio.relaxed.sys.global.u64", "st.mmio.relaxed.sys.global.b128"
+LOAD = "ld.relaxed.sys.global.u64"
 
 
 @pytest.fixture(scope="module", params=["sm_75", "sm_90"])
