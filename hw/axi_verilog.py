@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m hw.axi.properties``: the rules as one Verilog module, to instantiate or bind beside a port."""
+"""``python -m hw.axi_verilog``: the rules as one Verilog module, to instantiate or bind beside a port."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from hw.axi.signature import AxiLiteSignature, AxiSignature
+from hw.axi import AxiChecker, AxiLiteChecker, AxiLiteSignature, AxiSignature
 from hw.emit import verilog
-
-from . import AxiChecker, AxiLiteChecker
 
 __all__ = ["main"]
 
@@ -23,7 +21,7 @@ def main(arguments: list[str]) -> int:
     arguments : list of str
     """
     parser = argparse.ArgumentParser(
-        prog="python -m hw.axi.properties", description="Write the rules of AXI4 or AXI4-Lite as a Verilog module.")
+        prog="python -m hw.axi_verilog", description="Write the rules of AXI4 or AXI4-Lite as a Verilog module.")
     parser.add_argument("protocol", choices=("axi4", "axi4-lite"))
     parser.add_argument("--addr-width", type=int, default=32, metavar="N", help="12 to 64; 1 to 64 for AXI4-Lite")
     parser.add_argument("--data-width", type=int, default=32, metavar="N", help="8 to 1024; 32 or 64 for AXI4-Lite")
@@ -38,16 +36,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--name", default=None, metavar="NAME", help="of the module (default: axi4_properties)")
     parser.add_argument("-o", "--output", type=Path, default=None, metavar="FILE", help="default: standard output")
     args = parser.parse_args(arguments)
-    sides = {side: _MODES[getattr(args, side)] for side in ("manager", "subordinate")}
+    manager, subordinate = _MODES[args.manager], _MODES[args.subordinate]
     try:
         if args.protocol == "axi4":
             checker: AxiChecker | AxiLiteChecker = AxiChecker(
                 AxiSignature(addr_width=args.addr_width, data_width=args.data_width, id_width=args.id_width),
                 max_outstanding=args.max_outstanding, bursts="all" if args.all_bursts else "incr",
-                exclusive=args.exclusive, **sides)
+                exclusive=args.exclusive, manager=manager, subordinate=subordinate)
         else:
             checker = AxiLiteChecker(AxiLiteSignature(addr_width=args.addr_width, data_width=args.data_width),
-                                     max_outstanding=args.max_outstanding, **sides)
+                                     max_outstanding=args.max_outstanding, manager=manager, subordinate=subordinate)
         text = verilog(checker, name=args.name or f"{args.protocol.replace('-', '_')}_properties")
         if args.output is None:
             print(text)
