@@ -26,7 +26,8 @@ def play(checker, cycles, *, read=()):
     results = []
 
     async def testbench(ctx):
-        pins = {pin: getattr(checker, pin) for pin in checker.bus.members} | {"rst": sync.rst}
+        locks = ("awlock", "arlock") if getattr(checker, "exclusive", False) else ()
+        pins = {pin: getattr(checker, pin) for pin in (*checker.bus.members, *locks)} | {"rst": sync.rst}
         driven = {}
         for cycle in ({}, *cycles):
             for pin in driven.keys() - cycle.keys():
