@@ -184,6 +184,30 @@ def test_ranks_that_differ(tmp_path):
     assert [node.work for node in again.nodes if node.work.flops] == 2 * [Work(flops=10**9)]
 
 
+def test_a_collective_that_waits_for_a_message(tmp_path):
+    """Whatever waits for another rank's send waits for a receive of its own; a send that nothing uses is received."""
+    graph = Graph(name="stages", nodes=(
+        Node(number=0, kind=Kind.SEND, rank=0, layer="a", transfer=Transfer(target=1, bytes=70)),
+        Node(number=1, kind=Kind.SEND, rank=0, layer="a", transfer=Transfer(target=1, bytes=80)),
+        Node(number=2, kind=Kind.COLLECTIVE, rank=1, layer="b", after=(0,),
+             exchange=Exchange(collective=Collective.ALL_REDUCE, bytes=300)),
+        Node(number=3, kind=Kind.COMPUTE, rank=1, layer="b", after=(0, 2), work=Work(seconds=1e-6)),
+        Node(number=4, kind=Kind.COLLECTIVE, rank=0, layer="a",
+             exchange=Exchange(collective=Collective.ALL_REDUCE, bytes=300))))
+    paths = chakra.write(graph, tmp_path / "t", (2,), Processor())
+    assert feed(paths) == [(0, (0, 1), 0, 300), (1, (0, 1), 0, 300)]
+    nodes = {node.id: node for node in decoded(paths[1])[1]}
+    receives = {attributes(node)["comm_size"]: number for number, node in nodes.items() if node.type == 6}
+    assert set(receives) == {70, 80}
+    assert list(nodes[2].data_deps) == [receives[70]] and sorted(nodes[3].data_deps) == [2, receives[70]]
+    with pytest.raises(UserError, match=r"^rank 1 waits for node 0 \(a\) of rank 0, which is no message; Chakra has "
+                                        r"only messages between ranks\.$"):
+        chakra.write(Graph(name="g", nodes=(
+            Node(number=0, kind=Kind.COMPUTE, rank=0, layer="a", work=Work(seconds=1e-6)),
+            Node(number=1, kind=Kind.COMPUTE, rank=1, after=(0,), work=Work(seconds=1e-6)))),
+            tmp_path / "t", (2,), Processor())
+
+
 def test_durations_are_exact(tmp_path, seed):
     """Any time comes back as it was; others see whole microseconds, and how much that changes is known."""
     random.seed(seed)

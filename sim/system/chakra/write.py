@@ -85,6 +85,10 @@ def _attribute(name: str, **value: bool | int | float | str) -> Any:
     return AttributeProto(name=name, **value)
 
 
+def _receives(node: Node) -> bool:
+    return node.kind == Kind.DELAY and node.work.seconds == 0
+
+
 class _Writing:
     def __init__(self, graph: Graph, shape: tuple[int, ...], processor: Processor) -> None:
         self.graph, self.shape, self.processor = graph, shape, processor
@@ -147,23 +151,51 @@ class _Writing:
             yield node
         for one in self.by_rank.get(None, ()):
             yield self.node(one, rank, mine, metadata)
-        for one in self.by_rank.get(self.representative(rank), ()):
-            yield self.node(one, rank, mine, metadata)
+        representative = self.representative(rank)
+        # Number of a send -> id of the node that receives it on this rank.
+        received: dict[int, int] = {}
+        for one in self.by_rank.get(representative, ()):
+            sends = [graph.nodes[need] for need in one.needs if graph.nodes[need].rank != one.rank]
+            if _receives(one) and len(sends) == 1 and sends[0].number not in received:
+                received[sends[0].number] = one.number
+                yield self.node(one, rank, mine, metadata, receives=sends[0])
+                continue
+            for send in sends:
+                yield from self.receive(send, rank, received, metadata)
+            yield self.node(one, rank, mine, [*(received[send.number] for send in sends)] or metadata)
+        for send in graph.nodes:
+            if send.transfer is not None and send.transfer.target == representative:
+                yield from self.receive(send, rank, received, metadata)
 
-    def node(self, node: Node, rank: int, names: Mapping[tuple[int, ...], str], metadata: Sequence[int]) -> Any:
+    def receive(self, send: Node, rank: int, received: dict[int, int], metadata: Sequence[int]) -> Iterator[Any]:
+        """A node that receives what a node of another rank sends, unless there is one."""
+        if send.number in received:
+            return
+        if send.kind != Kind.SEND:
+            raise UserError(f"rank {rank} waits for node {send.number} ({send.layer}) of rank {send.rank}, which is no "
+                            "message; Chakra has only messages between ranks.")
+        # Ids up to the number of nodes are those of nodes and of the metadata.
+        received[send.number] = len(self.graph.nodes) + 1 + send.number
+        made = NodeProto(id=received[send.number], name=f"{send.layer or 'node'}.receive.{send.step}",
+                         data_deps=metadata)
+        made.attr.extend([_attribute("layer", string_val=send.layer), _attribute("part", string_val=send.part),
+                          _attribute("step", int64_val=send.step), _attribute("is_cpu_op", bool_val=False)])
+        self.message(made, send, rank, NodeType.COMM_RECV)
+        yield made
+
+    def node(self, node: Node, rank: int, names: Mapping[tuple[int, ...], str], more: Sequence[int], *,
+             receives: Node | None = None) -> Any:
+        """A node as a message. ``more`` are ids that it needs: those of receives, or metadata."""
         local = [need for need in node.needs if self.graph.nodes[need].rank == node.rank]
-        sends = [self.graph.nodes[need] for need in node.needs if self.graph.nodes[need].rank != node.rank]
+        foreign = len(local) != len(node.needs)
         made = NodeProto(id=node.number, name=f"{node.layer or 'node'}.{node.part or node.kind.value}.{node.step}",
-                         data_deps=sorted(local) or metadata)
+                         data_deps=sorted([*local, *more] if foreign and receives is None else local or more))
         made.attr.extend([
             _attribute("layer", string_val=node.layer), _attribute("part", string_val=node.part),
             _attribute("step", int64_val=node.step),
-            _attribute("is_cpu_op", bool_val=node.kind == Kind.DELAY and not sends)])
-        if sends:
-            if len(sends) > 1 or sends[0].kind != Kind.SEND or node.kind != Kind.DELAY or node.work.seconds != 0:
-                raise UserError(f"node {node.number} ({node.layer}) waits for several other ranks, or computes; Chakra "
-                                "has only messages between ranks.")
-            self.message(made, sends[0], rank, NodeType.COMM_RECV)
+            _attribute("is_cpu_op", bool_val=node.kind == Kind.DELAY and receives is None)])
+        if receives is not None:
+            self.message(made, receives, rank, NodeType.COMM_RECV)
         elif node.kind == Kind.SEND:
             self.message(made, node, rank, NodeType.COMM_SEND)
         elif node.exchange is not None:
