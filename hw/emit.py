@@ -69,7 +69,7 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
-    with _builtin_yosys(), _uncollected(), quick_netlist():
+    with _builtin_yosys(), _uncollected(), quick_netlist(rtlil.ModuleEmitter):
         status("elaborate")
         fragment = Fragment.get(component, None)
         connections.check(fragment)

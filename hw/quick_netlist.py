@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 import amaranth
-from amaranth.back import rtlil
 from amaranth.hdl import _nir
 
 __all__ = ["VERSION", "quick_netlist"]
@@ -20,16 +19,16 @@ VERSION = "0.5.10"
 
 
 @contextmanager
-def quick_netlist() -> Iterator[None]:
-    """Use the quicker versions in this block."""
+def quick_netlist(emitter: type) -> Iterator[None]:
+    """Use the quicker versions in this block; ``emitter`` is the backend's ``ModuleEmitter``."""
     if amaranth.__version__ != VERSION:
         yield
         return
     with mock.patch.object(_nir.Value, "__new__", _new_value), \
             mock.patch.object(_nir.Net, "from_cell", classmethod(_from_cell)), \
             mock.patch.object(_nir.Netlist, "resolve_value", _resolve_value), \
-            mock.patch.object(rtlil.ModuleEmitter, "sigspec", _sigspec), \
-            mock.patch.object(rtlil.ModuleEmitter, "emit_memory", _emit_memory):
+            mock.patch.object(emitter, "sigspec", _sigspec), \
+            mock.patch.object(emitter, "emit_memory", _emit_memory):
         yield
 
 
