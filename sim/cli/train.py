@@ -111,6 +111,9 @@ def _experiments(args: argparse.Namespace) -> list[Experiment]:
                               settings=_settings(args.set, name, chosen)) for name in chosen]
     # A wrong value is reported before any of them runs.
     transfers = sum(experiment.check() for experiment in experiments)
+    if args.chakra and experiments[0].graph().ranks:
+        raise UserError("--chakra writes traces that are alike on all ranks, and stages of a pipeline differ; leave it "
+                        "out.")
     if cost.seconds(transfers) > LONG_SECONDS and not args.check_rtl:
         Console(stderr=True).print(f"{transfers:,} transfers, {cost.spoken(transfers)} of a core.", highlight=False)
     return experiments
@@ -187,6 +190,8 @@ def _show(args: argparse.Namespace, experiments: Sequence[Experiment], runs: Seq
         others = f" {name}-fp16 and {name}-fp32 have that." if f"{name}-fp16" in NAMES else ""
         console.print("This workload has no memory traffic of its layers: communication slows them by the cores that "
                       f"it uses, but not by the memory bandwidth.{others}", highlight=False)
+    if first.ranks:
+        _show_stages(console, experiments, runs)
     if args.layers:
         _show_layers(console, experiments, runs)
     if args.inputs:
@@ -214,13 +219,23 @@ def _show_layers(console: Console, experiments: Sequence[Experiment], runs: Sequ
         console.print(table)
 
 
+def _show_stages(console: Console, experiments: Sequence[Experiment], runs: Sequence[Run]) -> None:
+    table = Table(title="stages: share of the run in which the processor computes", title_justify="left")
+    table.add_column("stage")
+    for experiment in experiments:
+        table.add_column(experiment.endpoint, justify="right")
+    for number, rank in enumerate(runs[0].graph.ranks):
+        table.add_row(str(number), *(f"{one.busy()[rank] / one.seconds:.1%}" for one in runs))
+    console.print(table)
+
+
 def _show_inputs(console: Console, experiments: Sequence[Experiment]) -> None:
     table = Table(title="inputs", title_justify="left")
     table.add_column("--set", no_wrap=True)
     table.add_column("value")
     table.add_column("source of the value")
-    values = [flatten(experiment.config()) | {"processor.efficiency": experiment.processor().efficiency}
-              for experiment in experiments]
+    values = [flatten(experiment.config()) | {"processor.efficiency": experiment.processor().efficiency} |
+              experiment.described() for experiment in experiments]
     for name in dict.fromkeys(name for one in values for name in one):
         mine = [_number(one.get(name)) for one in values]
         table.add_row(name, _joined(experiments, mine), _joined(experiments, [

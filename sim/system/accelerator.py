@@ -33,6 +33,10 @@ _RECEIVE_CYCLES, _TRANSMIT_CYCLES = 4, 2
 first beat is requested from the SRAM."""
 
 
+LEAST_COARSE = 8
+"""Coarse chunks in slots, at least, even if they are longer than the SRAM: several for each phase and direction."""
+
+
 class Accelerator(Endpoint):
     """An endpoint that reads each byte of memory once, and writes each once."""
 
@@ -55,6 +59,7 @@ class Accelerator(Endpoint):
                                 packets=packets, read=partial(self._read, pipe) if self._banks else None, cycle=cycle)
                          if config.turns == "message" else None for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
+        self._weight = 0       # of all chunks in slots: 1 each, more for coarse ones
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
         self._arrived: list[tuple[int, int, int, int, int]] = []    # messages
         self._to_drain: list[tuple[int, Chunk]] = []
@@ -103,11 +108,16 @@ class Accelerator(Endpoint):
 
     def has_free_slot(self) -> bool:
         slots = self.config.slots
-        return slots is None or self.begun % slots not in self._slots
+        if slots is None:
+            return True
+        # Coarse chunks: as many bytes as the SRAM has, but several chunks for each of the phases.
+        full = self._weight >= slots and len(self._slots) >= LEAST_COARSE
+        return self.begun % slots not in self._slots and not full
 
     def fill(self, chunk: Chunk) -> None:
         if self.config.slots is not None:
             self._slots[chunk.number % self.config.slots] = chunk
+            self._weight += chunk.operation.weight(chunk.index)
         fills = chunk.route.fills
         size = chunk.operation.moved(chunk.index, fills)
         begin = max(self.memory.reads.free, self.kernel.now)
@@ -133,6 +143,7 @@ class Accelerator(Endpoint):
     def ended(self, chunk: Chunk) -> None:
         if self.config.slots is not None:
             del self._slots[chunk.number % self.config.slots]
+            self._weight -= chunk.operation.weight(chunk.index)
             self.kernel.decide(self.key(Decision.FILL), self.start_chunks)
         super().ended(chunk)
 

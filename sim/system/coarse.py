@@ -3,9 +3,8 @@
 
 Coarse chunks are short at both ends, so that a collective begins and ends as it does with chunks of full fineness, and
 long between: twice as long as the ones before, up to a longest, and so back. Messages grow with their chunk. The longest
-follows from the number of chunks that is allowed, whatever the size. Latencies and the numbers of slots and FSMs are
-those of all chunks, so a long chunk has more of the SRAM than there is: where chunks wait for slots or FSMs most of the
-time, coarse chunks are too fast.
+follows from the number of chunks that is allowed, whatever the size. An accelerator has as many bytes in its slots as with
+other chunks, but eight coarse chunks at least; latencies and FSMs are those of a chunk, however long.
 """
 
 from functools import lru_cache

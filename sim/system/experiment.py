@@ -105,6 +105,13 @@ class Experiment:
             return _transformer(self.workload, tuple(sorted(mine.items())), self.shape, self.steps)
         return unroll(load(self.workload, **mine), self.steps)
 
+    def described(self) -> dict[str, by_name.Setting]:
+        """``workload.NAME`` -> value of all that describes a transformer and its parallelism; none of others."""
+        if self.workload not in MODELS:
+            return {}
+        return {f"workload.{name}": value for one in described(self.workload, self._for("workload."))
+                for name, value in by_name.flatten(one).items() if name != "source"}
+
     def _for(self, prefix: str) -> dict[str, by_name.Setting]:
         return {name.removeprefix(prefix): value for name, value in self.settings.items() if name.startswith(prefix)}
 

@@ -64,7 +64,7 @@ class Operation:
         self.begun, self.ended = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
         self._left, self._notify = len(members), ended
         self._programs: dict[tuple[tuple[int, ...], bool], Program] = {}
-        self._split = self.divides = False
+        self._split, self.divides, self._longest = False, False, 1
         self._pieces = self._cut()
         self.chunks = len(self._pieces)
 
@@ -81,6 +81,10 @@ class Operation:
         """Bytes of a chunk between memory and ``positions`` places: less than all where the last shards are short."""
         _, piece, whole = self._pieces[index]
         return min(positions * piece, whole) if self._split else positions * piece
+
+    def weight(self, index: int) -> int:
+        """Chunks of full fineness that a chunk replaces."""
+        return -(-self._pieces[index][1] // self._longest)
 
     def _program(self, rank: int, up: bool) -> Program:
         coordinates = self.machine.coordinates(rank, self.dimensions)
@@ -104,7 +108,7 @@ class Operation:
         made = self._program(first, True)
         self._split = made.split
         step, longest, shard, shards = parts_of(config, made, self.size)
-        self.divides = made.split and shard > step
+        self.divides, self._longest = made.split and shard > step, longest
         if not self.collective.info.moves_data:
             return [(True, min(longest, config.packet_bytes), 0)]
         up, down = map(deque, directions(config, made, self.size))

@@ -186,7 +186,9 @@ class _Builder:
         self.route(stage, name, "input_grad", block)
         # The block's input is gathered again for the weight gradient, beside the gradient of its output.
         again = self.gather(stage, name, "weight_grad", block, hold=False)
-        self.gather(stage, name, "input_grad", block)
+        if block.name != "head":
+            # Each rank has the gradient of its own words' outputs.
+            self.gather(stage, name, "input_grad", block)
         self.compute(stage, name, "input_grad", input_grad)
         needs = self.ready(stage)
         self.scatter(stage, name, "input_grad", block)
@@ -245,6 +247,7 @@ class _Builder:
                 self.backward_block(stage, f"layer {layer} {block.name}", block)
             self.reduce(stage, f"layer {layer}", self.plan.bucket_bytes)
         if stage:
+            self.turn(stage)
             self.send(stage, stage - 1, "B")
         else:
             embedding = self.model.embedding()

@@ -112,3 +112,19 @@ def test_settings_of_one_endpoint(capsys):
 def test_wrong_arguments(arguments, sentence, capsys):
     assert main(["train", *arguments]) == 2
     assert re.fullmatch(f"dmace: {sentence}\n", capsys.readouterr().err)
+
+
+def test_transformer(tmp_path, capsys):
+    """A pipeline's stages have rows in the table, in the report and in the trace."""
+    arguments = ["train", "--workload", "llama-70b", "--nodes", "2x2x2", "--steps", "1", "--endpoint", "noovl,ace",
+                 *(part for setting in ("layers=4", "hidden=512", "ffn=1024", "heads=8", "sequence=256", "tp=2", "pp=2")
+                   for part in ("--set", f"workload.{setting}"))]
+    report, trace = tmp_path / "r.html", tmp_path / "t.json"
+    assert main([*arguments, "--inputs", "--report", str(report), "--trace", str(trace)]) == 0
+    out = capsys.readouterr().out
+    assert "stages: share of the run" in out and "workload.micro_batches" in out
+    assert "stage 1" in report.read_text() and "workload.zero" in report.read_text()
+    events = json.loads(trace.read_text())["traceEvents"]
+    threads = {(event["pid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"}
+    assert len({name for number, name in threads if number == 2 and re.fullmatch(r"rank \d: compute", name)}) == 2
+    assert sum(event.get("cat") == "send" and event["ph"] == "b" for event in events) == 2 * 2 * 8

@@ -10,7 +10,7 @@ from sim.system.experiment import Experiment
 from sim.system.settings import flatten
 from sim.system.training import Run
 
-from . import plots
+from . import pipeline, plots
 
 __all__ = ["figure", "page", "section", "table", "write"]
 
@@ -75,8 +75,10 @@ def write(path: Path, experiments: Sequence[Experiment], runs: Sequence[Run], re
             plots.links(result["rows"]),
             "Share of the whole run for which links carry data, by dimension of the torus.")),
         section("The last iteration", *(figure(
-            plots.timeline(run),
-            f"{name}: what the processor does (top), and collectives from asking until they have ended.")
+            *((pipeline.timeline(run), f"{name}: what the processor of a rank of each stage does, and below it sends "
+               "and collectives, from their request until they have ended.") if _is_pipeline(run) else
+              (plots.timeline(run), f"{name}: what the processor does (top), and collectives from asking until they "
+               "have ended.")))
             for name, run in named.items())),
         section("Layers", figure(plots.layers(named), "Layers that the processor waits for longest."), *(
             f"<details><summary>{escape(name)}</summary>{table(_layers(run))}</details>"
@@ -84,6 +86,11 @@ def write(path: Path, experiments: Sequence[Experiment], runs: Sequence[Run], re
         section("Inputs", table(_inputs(experiments))),
     ]
     path.write_text(page(f"{runs[0].graph.name} on {shape} ranks", *sections), encoding="utf-8")
+
+
+def _is_pipeline(run: Run) -> bool:
+    """Of a transformer, with one stage or several."""
+    return run.graph.nodes[0].micro is not None
 
 
 def figure(svg: str, caption: str) -> str:
@@ -100,7 +107,7 @@ def _layers(run: Run) -> list[dict[str, object]]:
 
 
 def _inputs(experiments: Iterable[Experiment]) -> list[dict[str, object]]:
-    flat = {experiment.endpoint: flatten(experiment.config()) for experiment in experiments}
+    flat = {experiment.endpoint: flatten(experiment.config()) | experiment.described() for experiment in experiments}
     names = dict.fromkeys(name for values in flat.values() for name in values)
     return [{"input": name} | {endpoint: values.get(name) for endpoint, values in flat.items()} for name in names]
 

@@ -14,7 +14,8 @@ from sim.system.configuration import ENDPOINTS
 from sim.system.graph import Kind
 from sim.system.training import Run, Span
 
-__all__ = ["curves", "iterations", "last_iteration", "layers", "links", "over_ranks", "saved_time", "svg", "timeline"]
+__all__ = ["axes_of", "curves", "iterations", "last_iteration", "layers", "legend", "links", "over_ranks", "saved_time",
+           "svg", "timeline"]
 
 COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "backward": "#66ccee",
            "update": "#bbbbbb"}
@@ -33,7 +34,8 @@ def svg(figure: Figure) -> str:
     return text[text.index("<svg"):]
 
 
-def _axes(height: float, width: float = 9.0) -> tuple[Figure, Axes]:
+def axes_of(height: float, width: float = 9.0) -> tuple[Figure, Axes]:
+    """A figure of this size in inches, without the lines at the top and at the right."""
     figure = Figure(figsize=(width, height))
     axes = figure.subplots()
     for side in ("top", "right"):
@@ -41,14 +43,14 @@ def _axes(height: float, width: float = 9.0) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _legend(axes: Axes, columns: int) -> None:
+def legend(axes: Axes, columns: int) -> None:
     """Above the plot, where no data are."""
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize="small")
 
 
 def iterations(rows: _Rows) -> str:
     """Bars: compute alone, what it is slowed by, and exposed communication of each endpoint."""
-    figure, axes = _axes(0.6 + 0.45 * len(rows))
+    figure, axes = axes_of(0.6 + 0.45 * len(rows))
     names = [row["endpoint"] for row in rows]
     left = [0.0] * len(rows)
     parts = {"compute, alone": [row["compute_alone_seconds"] for row in rows],
@@ -60,13 +62,13 @@ def iterations(rows: _Rows) -> str:
         left = [a + b for a, b in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.set_xlabel("us of an iteration")
-    _legend(axes, 3)
+    legend(axes, 3)
     return svg(figure)
 
 
 def links(rows: _Rows) -> str:
     """Bars: utilisation of each dimension's links."""
-    figure, axes = _axes(2.4)
+    figure, axes = axes_of(2.4)
     dimensions = sorted(int(name.rpartition("_")[2]) for name in rows[0] if name.startswith("link_utilisation_"))
     width = 0.8 / max(1, len(rows))
     for number, row in enumerate(rows):
@@ -75,7 +77,7 @@ def links(rows: _Rows) -> str:
                  label=row["endpoint"])
     axes.set_xticks(dimensions, [f"dimension {dimension}" for dimension in dimensions])
     axes.set_ylabel("busy, %")
-    _legend(axes, len(rows))
+    legend(axes, len(rows))
     return svg(figure)
 
 
@@ -104,7 +106,7 @@ def timeline(run: Run) -> str:
         if lane < MOST_LANES:
             lanes.append((lane, span))
     shown = min(len(ends), MOST_LANES)
-    figure, axes = _axes(0.9 + 0.14 * shown)
+    figure, axes = axes_of(0.9 + 0.14 * shown)
     for span in spans:
         if span.node.kind == Kind.COMPUTE:
             axes.broken_barh([((span.begin - origin) * 1e6, span.seconds * 1e6)], (0.0, 1.6), linewidth=0,
@@ -120,7 +122,7 @@ def timeline(run: Run) -> str:
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(("us" if rank is None else f"us, rank {rank}") +
                     (f"; {len(ends)} collectives in flight, {shown} shown" if len(ends) > shown else ""))
-    _legend(axes, 4)
+    legend(axes, 4)
     return svg(figure)
 
 
@@ -132,7 +134,7 @@ def layers(runs: Mapping[str, Run]) -> str:
         for layer, seconds in mine.items():
             worst[layer] = max(worst.get(layer, 0.0), seconds)
     chosen = sorted((layer for layer in worst if worst[layer] > 0), key=lambda layer: -worst[layer])[:MOST_LAYERS]
-    figure, axes = _axes(1.0 + 0.22 * len(chosen))
+    figure, axes = axes_of(1.0 + 0.22 * len(chosen))
     height = 0.8 / len(times)
     for number, (name, mine) in enumerate(times.items()):
         axes.barh([place + (number - (len(times) - 1) / 2) * height for place in range(len(chosen))],
@@ -140,14 +142,14 @@ def layers(runs: Mapping[str, Run]) -> str:
     axes.set_yticks(range(len(chosen)), chosen, fontsize="small")
     axes.invert_yaxis()
     axes.set_xlabel("us exposed in an iteration")
-    _legend(axes, len(times))
+    legend(axes, len(times))
     return svg(figure)
 
 
 def curves(rows: _Rows, x: str, y: str, by: Sequence[str], *, xlabel: str | None = None, ylabel: str | None = None,
            log: bool = False) -> str:
     """Lines of ``y`` over ``x``, one for each combination of values of the columns ``by``."""
-    figure, axes = _axes(3.4, 7.0)
+    figure, axes = axes_of(3.4, 7.0)
     groups: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(str(row.get(name)) for name in by), []).append((row[x], row[y]))
@@ -161,7 +163,7 @@ def curves(rows: _Rows, x: str, y: str, by: Sequence[str], *, xlabel: str | None
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     if len(groups) > 1:
-        _legend(axes, 3)
+        legend(axes, 3)
     return svg(figure)
 
 
