@@ -2,9 +2,9 @@
 """Lengths of the pieces into which a direction's part of a buffer is cut.
 
 Coarse chunks are short at both ends, so that a collective begins and ends as it does with chunks of full fineness, and
-long between: twice as long as the ones before, up to a longest, and so back. Messages grow with their chunk. The longest
-follows from the number of chunks that is allowed, whatever the size. An accelerator has as many bytes in its slots as with
-other chunks, but eight coarse chunks at least; latencies and FSMs are those of a chunk, however long.
+long between: twice as long as the ones before, up to a longest, and so back. Messages grow with their chunk. The
+longest follows from the number of chunks that is allowed, whatever the size. An accelerator has as many bytes in its
+slots as with other chunks, but eight coarse chunks at least; latencies and FSMs are those of a chunk, however long.
 """
 
 from functools import lru_cache
@@ -24,8 +24,8 @@ def cut(length: int, piece: int, most: int | None, phases: int = 1) -> list[int]
     most : int or None
         About how many pieces there may be; None for no limit.
     phases : int
-        Of a chunk, one after the other: so many pieces of each length, so that a long one has passed all its phases
-        when the last short ones have begun.
+        Phases of a chunk, one after the other: this number of pieces has the same length, so that a long one has passed
+        all its phases when the last short ones have begun.
     """
     return list(_cut(length, piece, most, phases)) if length else []
 
@@ -37,7 +37,7 @@ def _cut(length: int, piece: int, most: int | None, phases: int) -> tuple[int, .
         return (piece,) * (length // piece) + ((length % piece,) if length % piece else ())
     ramp = [piece << power for power in range(longest.bit_length() - 1) for _ in range(phases)]
     between, remainder = divmod(length - 2 * sum(ramp), longest * piece)
-    # What remains is shorter than the longest: it goes where the lengths still grow.
+    # The remainder is shorter than the longest: it goes where the lengths still grow.
     return (*sorted([*ramp, remainder] if remainder else ramp), *[longest * piece] * between, *reversed(ramp))
 
 

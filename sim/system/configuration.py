@@ -187,8 +187,8 @@ class MachineConfig:
                               ("sharing", SHARING), ("memory_pool", POOLS)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
-        check("a machine", self, "chunk_bytes", "chunks", "most_chunks", "message_bytes", "packet_bytes", "header_bytes",
-              "receive_buffer_bytes", "beat_bytes", "clock_hz")
+        check("a machine", self, "chunk_bytes", "chunks", "most_chunks", "message_bytes", "packet_bytes",
+              "header_bytes", "receive_buffer_bytes", "beat_bytes", "clock_hz")
         put("_kind", by_rule(self) if self.sizes == "rule" else self.endpoint)
         self._check_together()
 
@@ -203,8 +203,8 @@ class MachineConfig:
                             f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
                             f"{kind.sms} and {self.memory_share:g}.")
         if self.most_chunks is not None and (self.whole_packets or self.chunks is not None):
-            raise UserError("most_chunks makes long chunks of long messages, so it must be none with whole_packets=true "
-                            f"or chunks, not {self.most_chunks!r}.")
+            raise UserError("most_chunks makes long chunks of long messages, so it must be none with "
+                            f"whole_packets=true or chunks, not {self.most_chunks!r}.")
         for name, cycles in (self.calibration.cycles if self.calibration else {}).items():
             if not 0 <= cycles <= MOST_CYCLES:
                 raise UserError(f"calibration.{name} must be from 0 to {MOST_CYCLES:,}, not {cycles!r}.")

@@ -25,7 +25,7 @@ from .workloads import MODELS, Processor, described, load
 __all__ = ["Experiment", "parse_nodes", "row"]
 
 MOST_CHUNKS = 24
-"""Of a transformer's collectives, unless it is set: they have up to gigabytes."""
+"""Chunks of each of a transformer's collectives, unless it is set: they have up to gigabytes."""
 
 _PREFIXES = ("workload.", "processor.")
 _NETWORK = "network"

@@ -44,8 +44,8 @@ def chrome(runs: Mapping[str, Run]) -> dict[str, Any]:
             elif node.exchange is not None or node.transfer is not None:
                 name_of = "send" if node.exchange is None else node.exchange.collective.name.lower()
                 of = "" if node.rank is None else f"rank {node.rank}: "
-                common = {"pid": number, "tid": 0, "cat": "collective" if node.transfer is None else "send", "id": node.number,
-                          "name": f"{of}{label}: {name_of}"}
+                common = {"pid": number, "tid": 0, "cat": "send" if node.exchange is None else "collective",
+                          "id": node.number, "name": f"{of}{label}: {name_of}"}
                 arguments = {"step": node.step} | (
                     {"bytes": node.exchange.bytes, "group": node.exchange.group, "ranks": list(node.exchange.ranks)}
                     if node.exchange is not None else vars(node.transfer))

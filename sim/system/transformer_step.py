@@ -24,7 +24,7 @@ __all__ = ["graph"]
 C = Collective
 
 LOSS_BYTES = 4
-"""Of a token, in each of three all-reduces: maximum, sum and the wanted word's output."""
+"""Bytes of a token in each of three all-reduces: maximum, sum and the wanted word's output."""
 
 OPTIMISER_BYTES = 24
 """Reads and writes of Adam for a parameter: FP32 weight and two moments; besides gradient and weight."""
@@ -45,8 +45,8 @@ class _Builder:
     def __init__(self, model: Model, plan: Plan, shape: Sequence[int]) -> None:
         self.model, self.plan = model, plan
         kinds = plan.dimensions(model, shape)
-        self.groups = {"tensor": kinds["tp"], "expert": kinds["ep"], "pipeline": kinds["pp"], "expert-data": kinds["dp"],
-                       "replica": tuple(sorted((*kinds["ep"], *kinds["dp"])))}
+        self.groups = {"tensor": kinds["tp"], "expert": kinds["ep"], "pipeline": kinds["pp"],
+                       "expert-data": kinds["dp"], "replica": tuple(sorted((*kinds["ep"], *kinds["dp"])))}
         self.sizes = {name: prod(shape[number] for number in dimensions) for name, dimensions in self.groups.items()}
         self.tp, self.ep, self.pp = self.sizes["tensor"], self.sizes["expert"], self.sizes["pipeline"]
         self.stages = stages(model.layers, self.pp)
@@ -77,14 +77,14 @@ class _Builder:
         kinds = {"tp": "tensor", "ep": "expert", "dp": "expert-data", "pp": "pipeline"}
         spread = ", ".join(f"{kind} {self.sizes[group]} in {_named(self.groups[group])}"
                            for kind, group in kinds.items() if self.sizes[group] > 1)
-        source = (f"{self.model.source}; {spread}; {plan.micro_batches} micro-batches of {plan.batch} x {plan.sequence:,} "
-                  f"tokens, {plan.schedule}, recomputation {plan.recompute}, ZeRO {plan.zero}, elements of "
-                  f"{plan.element} bytes, gradients of {plan.gradient_element}")
+        source = (f"{self.model.source}; {spread}; {plan.micro_batches} micro-batches of {plan.batch} x "
+                  f"{plan.sequence:,} tokens, {plan.schedule}, recomputation {plan.recompute}, ZeRO {plan.zero}, "
+                  f"elements of {plan.element} bytes, gradients of {plan.gradient_element}")
         return Graph(name=f"{name}: {spread}", nodes=tuple(self.nodes), steps=steps, source=source, groups=self.groups,
                      distinct=self.distinct if self.pp > 1 else None)
 
     def can(self, stage: int, what: str, micro: int) -> bool:
-        """What the task needs from another stage has been added."""
+        """Whether the results that the task needs from another stage have been added."""
         other = stage - 1 if what == "F" else stage + 1
         return not 0 <= other < self.pp or (what, other, micro) in self.sent
 
@@ -92,8 +92,9 @@ class _Builder:
 
     def add(self, kind: Kind, stage: int, layer: str, part: str, after: Iterable[int], **more: Any) -> int:
         number = len(self.nodes)
-        self.nodes.append(Node(number=number, kind=kind, step=self.step, micro=self.micro, layer=layer, part=part,
-                               after=tuple(sorted(set(after))), rank=self.ranks[stage] if self.pp > 1 else None, **more))
+        self.nodes.append(Node(
+            number=number, kind=kind, step=self.step, micro=self.micro, layer=layer, part=part,
+            after=tuple(sorted(set(after))), rank=self.ranks[stage] if self.pp > 1 else None, **more))
         return number
 
     def compute(self, stage: int, layer: str, part: str, work: Work, after: Iterable[int] | None = None) -> None:
@@ -106,7 +107,7 @@ class _Builder:
             self.held[stage] = set()
 
     def ready(self, stage: int) -> set[int]:
-        """What an exchange of the latest result must wait for."""
+        """Nodes that an exchange of the latest result must wait for."""
         last = self.last[stage]
         return set(self.held[stage]) or (set() if last is None else {last})
 
@@ -287,7 +288,7 @@ class _Builder:
                 self.buckets[stage][group] = self.buckets[stage].get(group, 0) + size * self.plan.gradient_element
 
     def reduce(self, stage: int, name: str, least: int) -> None:
-        """Reduce gradients of which there are at least so many bytes."""
+        """Reduce gradients of which there are at least ``least`` bytes."""
         last = self.last[stage]
         after = set() if last is None else {last}
         for group, size in self.buckets[stage].items():

@@ -36,7 +36,7 @@ def test_table_and_files(tmp_path, capsys):
 
 
 def _check_report(text):
-    assert text.count("<svg") == 2 + 7 + 1
+    assert text.count("<svg") == 2 + 8 + 1
     assert "MLP_Top_0" in text and "links.1.latency_s" in text
     # Nothing is loaded from elsewhere.
     assert not re.search(r"""(?:src|href)=["'](?!#)|<script|@import|url\((?!#)""", text)

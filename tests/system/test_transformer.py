@@ -79,7 +79,7 @@ def test_operations_of_a_step(model, shape, plan):
 
 
 def tensor_bytes(stage, pp, t, m, *, layers, hidden=64, again=False):
-    """Megatron with sequence parallelism: all-gather and reduce-scatter twice forward; backward two more all-gathers."""
+    """Sequence parallelism: all-gather and reduce-scatter twice forward; two more all-gathers backward."""
     part = TOKENS * hidden * 2 // t
     each = 10 + 4 * again
     ends = (2 if stage == 0 else 0) + (3 if stage == pp - 1 else 0)

@@ -89,7 +89,7 @@ def write(path: Path, experiments: Sequence[Experiment], runs: Sequence[Run], re
 
 
 def _is_pipeline(run: Run) -> bool:
-    """Of a transformer, with one stage or several."""
+    """Whether it is a transformer, with one stage or several."""
     return run.graph.nodes[0].micro is not None
 
 

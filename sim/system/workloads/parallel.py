@@ -6,7 +6,7 @@ Names of parallelism, in the order in which dimensions are given to them if the 
 * ``tp``: tensor parallelism (Megatron, arXiv 1909.08053), with sequence parallelism (arXiv 2205.05198);
 * ``ep``: expert parallelism (GShard, arXiv 2006.16668): also data parallelism for all that is no expert;
 * ``dp``: data parallelism, beside that of ``ep``; ZeRO's stages 1 and 3 (arXiv 1910.02054);
-* ``pp``: pipeline parallelism, 1F1B (PipeDream-flush, arXiv 2006.09503) or GPipe (arXiv 1811.06965).
+* ``pp``: pipeline parallelism, 1F1B (arXiv 2006.09503) or GPipe (arXiv 1811.06965).
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Plan:
         0: all-reduce of gradients. 1: reduce-scatter, update of the own part, all-gather of weights. 3: also weights
         are gathered before each use, a layer ahead, and gradients are reduced after each micro-batch.
     bucket_bytes : int
-        Gradients of layers are reduced together when there are so many.
+        Gradients of layers are reduced together when they have this number of bytes.
     clip : bool
         A sum of 4 bytes over all ranks precedes the update, as clipping by the norm of the gradients needs it.
     """
@@ -88,7 +88,8 @@ class Plan:
         for name, choices in (("schedule", SCHEDULES), ("recompute", RECOMPUTE), ("zero", ZERO)):
             value = getattr(self, name)
             if isinstance(value, bool) or value not in choices:
-                raise UserError(f"{name} of a transformer must be one of {', '.join(map(str, choices))}, not {value!r}.")
+                raise UserError(f"{name} of a transformer must be one of {', '.join(map(str, choices))}, not "
+                                f"{value!r}.")
         kinds = self.map.split("-") if isinstance(self.map, str) and self.map else []
         if not isinstance(self.map, str) or not set(kinds) <= set(KINDS):
             raise UserError(f"map of a transformer must be names of {', '.join(KINDS)} with - between them, not "

@@ -57,7 +57,8 @@ class Model:
     ffn : int
         Inner width of a layer's perceptron.
     experts, top_k, expert_ffn, shared_experts : int
-        Experts of a layer, those that a token uses, their inner width, and experts that all tokens use; 0 experts: none.
+        Experts of a layer, those that a token uses, their inner width, and experts that all tokens use; 0 experts:
+        none.
     dense_layers : int
         First layers that have a perceptron in a model with experts.
     q_rank, kv_rank, rope : int
