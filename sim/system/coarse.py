@@ -22,7 +22,8 @@ def cut(length: int, piece: int, most: int | None, phases: int = 1) -> list[int]
     length, piece : int
         Bytes to cut, and of a piece of full fineness.
     most : int or None
-        About how many pieces there may be; None for no limit.
+        Number of pieces, about; None for no limit. A long buffer has more of them, as its short ones at the ends alone
+        are ``2 * phases`` for each power of two.
     phases : int
         Phases of a chunk, one after the other: this number of pieces has the same length, so that a long one has passed
         all its phases when the last short ones have begun.

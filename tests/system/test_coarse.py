@@ -23,8 +23,9 @@ def test_lengths():
     assert cut(830, 10, 20, 2) == [10, 10, 20, 20, 40, 40, 70, *[80] * 6, 40, 40, 20, 20, 10, 10]
     for length, most, phases in ((999_999, 24, 1), (123_457, 64, 4), (10**7, 32, 1), (10**9, 160, 4)):
         made = cut(length, 10, most, phases)
-        assert sum(made) == length and min(made) > 0 and len(made) <= most + 1
-        assert max(made) <= 10 * factor(-(-length // 10), most, phases)
+        longest = factor(-(-length // 10), most, phases)
+        assert sum(made) == length and min(made) > 0 and max(made) <= 10 * longest
+        assert len(made) <= max(most, 2 * phases * longest.bit_length() + 1) + 1
 
 
 def test_messages_of_sends():
