@@ -12,10 +12,10 @@ from hw.errors import UserError
 from sim.system import chakra
 from sim.system.chakra.schema import AttributeProto, CollectiveType, GlobalMetadata, NodeProto, NodeType
 from sim.system.graph import Graph, Kind, Node, unroll
-from sim.system.workloads import NAMES, Exchange, Processor, Work, load
+from sim.system.workloads import LAYERED, Exchange, Processor, Work, load
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LAYERED)
 def test_written_and_read(name, tmp_path):
     graph = unroll(load(name), 2)
     paths = chakra.write(graph, tmp_path / "run", (2, 2), Processor())

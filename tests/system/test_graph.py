@@ -5,7 +5,7 @@ import pytest
 
 from hw.ace.words import Collective
 from sim.system.graph import URGENT, Graph, Kind, Node, unroll
-from sim.system.workloads import NAMES, Exchange, Layer, Pass, Work, Workload, load
+from sim.system.workloads import LAYERED, Exchange, Layer, Pass, Work, Workload, load
 
 
 def layer(name, *, reduce=True, update=0.0, forward=None, input_grad=None, other=("", "")):
@@ -92,7 +92,7 @@ def test_what_takes_no_time_is_no_node_but_holds_on():
     assert lines(graph)[:3] == ["a.forward0 <", "n.forward*0 < a.forward0", "b.forward0 < a.forward0 n.forward*0"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LAYERED)
 def test_nothing_is_lost(name):
     workload = load(name)
     graph = unroll(workload, 3)

@@ -10,7 +10,7 @@ from hw.errors import UserError
 from sim.system.graph import unroll
 from sim.system.report.plots import last_iteration
 from sim.system.training import count_bytes, dimensions_of, train
-from sim.system.workloads import NAMES, Exchange, Layer, Pass, Work, Workload, load
+from sim.system.workloads import LAYERED, Exchange, Layer, Pass, Work, Workload, load
 
 from .stub import StubMachine
 
@@ -55,7 +55,7 @@ def test_slow_compute_is_distinguished():
     assert run.computed == 7.5 and run.alone == 5
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LAYERED)
 def test_waits_add_up(name):
     """The exposed times of all layers add up to the run's exposed time."""
     run = train(unroll(load(name), 2), StubMachine((4, 4), rate=50e9))

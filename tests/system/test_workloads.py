@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hw.ace.words import Collective
 from hw.errors import UserError
-from sim.system.workloads import NAMES, Exchange, Layer, Pass, Processor, Work, Workload, csv_file, load
+from sim.system.workloads import LAYERED, Exchange, Layer, Pass, Processor, Work, Workload, csv_file, load
 
 PASSES = ("forward", "input_grad", "weight_grad")
 
@@ -88,7 +88,7 @@ def test_roofline():
     assert Work(seconds=5).alone(processor) == 5
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LAYERED)
 def test_files_written_and_read(name, tmp_path):
     workload = load(name)
     csv_file.write(workload, tmp_path / "one.csv")

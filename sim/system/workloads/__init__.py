@@ -26,8 +26,8 @@ from .parallel import Plan
 from .resnet50 import resnet50
 from .transformer import MODELS, Model
 
-__all__ = ["GROUPS", "MADE", "MODELS", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload",
-           "described", "load"]
+__all__ = ["GROUPS", "LAYERED", "MADE", "MODELS", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work",
+           "Workload", "described", "load"]
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -51,9 +51,11 @@ MADE: dict[str, Callable[..., Workload]] = {
     "gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
 """Name -> function that makes the workload."""
 
-_LAYERED = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
+LAYERED = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
+"""Names of workloads of layers, which :func:`load` makes."""
 
-NAMES = (*_LAYERED, *MODELS)
+NAMES = (*LAYERED, *MODELS)
+"""All names."""
 
 
 def described(name: str, settings: Mapping[str, Setting]) -> tuple[Model, Plan]:
@@ -92,7 +94,7 @@ def load(name: str, **settings: Setting) -> Workload:
         return MADE[name](**settings)
     if settings:
         raise UserError(f"the workload {name} is a table and has no settings, so not {', '.join(settings)} either.")
-    if name in _LAYERED:
+    if name in LAYERED:
         return csv_file.read(TABLES / f"{name}.csv")
     if not name.endswith(".csv"):
         raise UserError(f"a workload must be one of {', '.join(NAMES)} or a file that ends in .csv, not {name!r}.")
