@@ -2,9 +2,11 @@
 """Source of each input of a machine, to be printed beside its value. docs/training.md has the details."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from fnmatch import fnmatchcase
 
 from .endpoint_kinds import BUILT
+from .workloads.transformer import Model
 
 __all__ = ["source_of"]
 
@@ -27,6 +29,8 @@ _SOURCES = (
 
 _OF_PRESET = ("endpoint.*", "chunk_bytes", "message_bytes", "packet_bytes", "header_bytes", "beat_bytes")
 
+_OF_A_MODEL = {f"workload.{one.name}" for one in fields(Model)}
+
 
 def source_of(name: str, endpoint: str, settings: Mapping[str, object]) -> str:
     """
@@ -42,6 +46,8 @@ def source_of(name: str, endpoint: str, settings: Mapping[str, object]) -> str:
         return "--set"
     if name.startswith("links.") and "network" in settings:
         return f"network={settings['network']}"
+    if name in _OF_A_MODEL:
+        return "the model"
     found = next((source for pattern, source in _SOURCES if fnmatchcase(name, pattern)), "choice")
     if endpoint in BUILT and any(fnmatchcase(name, pattern) for pattern in _OF_PRESET) and found not in (
             "choice",) and not found.startswith("0:"):

@@ -123,6 +123,7 @@ def test_transformer(tmp_path, capsys):
     assert main([*arguments, "--inputs", "--report", str(report), "--trace", str(trace)]) == 0
     out = capsys.readouterr().out
     assert "stages: share of the run" in out and "workload.micro_batches" in out
+    assert re.search(r"workload\.vocabulary +│ 32000 +│ the model", out)
     assert "stage 1" in report.read_text() and "workload.zero" in report.read_text()
     events = json.loads(trace.read_text())["traceEvents"]
     threads = {(event["pid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"}
