@@ -11,7 +11,7 @@ from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tenso
 
 import dmace.torch
 from tests.torch_backend.forms import equal, full
-from tests.torch_backend.rank import start
+from tests.torch_backend.rank import leave, start
 
 
 def redistribution(store, path):
@@ -38,7 +38,7 @@ def redistribution(store, path):
     equal(product.full_tensor(), whole.t() @ whole)
     # Rows that have no equal parts
     equal(distribute_tensor(whole[:6], mesh, [Shard(0)]).full_tensor(), whole[:6])
-    dist.destroy_process_group()
+    leave()
 
 
 class Network(torch.nn.Module):
@@ -80,5 +80,5 @@ def tensor_parallel(store, *, name="dmace", path="", steps=3):
         digest.update(parameter.full_tensor().detach().numpy().tobytes())
     names = sorted({record.collective for record in dmace.torch.stats().records})
     sizes = sorted({record.ranks for record in dmace.torch.stats().records})
-    dist.destroy_process_group()
+    leave()
     return {"losses": losses, "digest": digest.hexdigest(), "collectives": names, "sizes": sizes}

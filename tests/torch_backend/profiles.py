@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 import dmace.torch
-from tests.torch_backend.rank import start
+from tests.torch_backend.rank import leave, start
 
 
 def profile(store, path, folder):
@@ -43,7 +43,7 @@ def profile(store, path, folder):
             call()
         except dmace.torch.DmaceError as error:
             errors.append(str(error).split(":")[0].replace(folder, ""))
-    dist.destroy_process_group()
+    leave()
     return {"ranges": ranges, "written": written, "inside": inside, "same process": ours[0]["pid"] == step["pid"],
             "names": [event["name"] for event in ours], "cycles": [event["args"]["cycles"] for event in ours],
             "microseconds": [event["dur"] for event in ours], "share": found.simulated_share,

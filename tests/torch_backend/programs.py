@@ -6,7 +6,7 @@ import random
 import torch
 import torch.distributed as dist
 
-from tests.torch_backend.rank import start
+from tests.torch_backend.rank import leave, start
 
 TYPES = (torch.float32, torch.int32, torch.int8, torch.bfloat16)
 MOVED = (*TYPES, torch.int64, torch.float64, torch.bool, torch.uint8)
@@ -23,7 +23,7 @@ def programs(store, path, seed, number):
         for _ in range(rng.randint(1, 12)):
             _one(rng, gloo, f"seed {seed}, program {index}")
             done += 1
-    dist.destroy_process_group()
+    leave()
     return done
 
 

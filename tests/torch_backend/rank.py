@@ -4,6 +4,7 @@
 import json
 import os
 import sys
+import time
 import warnings
 from datetime import timedelta
 from importlib import import_module
@@ -19,6 +20,16 @@ def start(store, name="dmace", timeout=600.0, **options):
         name, init_method=f"file://{store}", rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]), timeout=timedelta(seconds=timeout),
         pg_options=dmace.torch.Options(**options) if name == "dmace" else None)
+
+
+def leave():
+    """End ``torch.distributed``, also with Gloo. The destructor of Gloo's group, which a DDP model may call, waits for
+    its threads and keeps the GIL (PyTorch 2.13), and they need the GIL to drop their last collective: without time to
+    do so before, both wait forever."""
+    import torch.distributed as dist
+
+    time.sleep(0.2)
+    dist.destroy_process_group()
 
 
 def main():

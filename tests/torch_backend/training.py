@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from tests.torch_backend.rank import start
+from tests.torch_backend.rank import leave, start
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "torch_characters.py"
 
@@ -25,7 +25,7 @@ def transformer(store, *, name="dmace", path="", steps=3, bucket_mb=None, fsdp=F
     torch.set_num_threads(1)
     start(store, name, **({"socket": path, "rank_order": order} if name == "dmace" else {}))
     losses, digest = example.train(steps, bucket_mb=bucket_mb, fsdp=fsdp)
-    dist.destroy_process_group()
+    leave()
     return {"losses": [loss.hex() for loss in losses], "digest": digest}
 
 
@@ -60,7 +60,7 @@ def digits(store, *, name="dmace", path="", steps=3, bucket_mb=25.0, fsdp=False)
         losses.append(loss.item().hex())
     own = [one.to_local() if fsdp else one for one in model.parameters()]
     digest = hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in own)).hexdigest()
-    dist.destroy_process_group()
+    leave()
     return {"losses": losses, "digest": digest}
 
 

@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 import dmace.torch
 from tests.torch_backend.forms import equal, full
-from tests.torch_backend.rank import start
+from tests.torch_backend.rank import leave, start
 
 
 def data(source, target, length):
@@ -18,10 +18,10 @@ def transfers(store, path):
     """All of the following in one session, as a cluster of endpoints takes long to set up; then Gloo's pipeline."""
     start(store, socket=path, rank_order=True)
     found, staged, error = pairs(), pipeline(), different_lengths()
-    dist.destroy_process_group()
+    leave()
     start(f"{store}.gloo", "gloo")
     other = pipeline()
-    dist.destroy_process_group()
+    leave()
     return {**found, "error": error, "pipelines": [staged, other]}
 
 
