@@ -53,6 +53,9 @@ def timeline(run: Run) -> str:
     for label, colour in labels.items():
         axes.bar(0, 0, color=colour, label=label)
     axes.set_yticks([-row - 0.4 for row in range(len(ranks))], [f"stage {row}" for row in range(len(ranks))])
-    axes.set_xlabel("us")
+    end = max(span.end for span in spans) - origin
+    unit, factor = ("s", 1e-6) if end >= 0.5 else ("ms", 1e-3) if end >= 5e-4 else ("us", 1.0)
+    axes.xaxis.set_major_formatter(lambda place, _: f"{place * factor:g}")
+    axes.set_xlabel(unit)
     legend(axes, 4)
     return svg(figure)
