@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``Work`` of collectives: a future that the client's thread completes."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -35,6 +34,10 @@ class CollectiveWork(Work):
         super().__init__()
         self._outputs, self._finish = outputs, finish
         self._ended = threading.Event()
+        # Callbacks of the future have returned, too: one of them ends the profiler's range, and a profiler that is
+        # stopped meanwhile crashes.
+        self._notified = threading.Event()
+        self._ends_in: int | None = None
         self._failure: BaseException | None = None
         self._begun: Any = Future()
         # Only a callback that raises gives a future of C++ its error, which DistributedDataParallel sees.
@@ -51,9 +54,10 @@ class CollectiveWork(Work):
             except Exception as error:
                 failure = error
         with self._lock:
-            self._failure = failure
+            self._failure, self._ends_in = failure, threading.get_ident()
             self._ended.set()
         self._begun.set_result(None)
+        self._notified.set()
         for callback in self._callbacks:
             callback(self)
 
@@ -81,10 +85,8 @@ class CollectiveWork(Work):
         seconds = timeout.total_seconds() if timeout else 0.0
         if not self._ended.wait(seconds or None):
             raise DmaceError(f"The collective has not completed within {seconds:g} s.")
-        if not self._future.done():
-            # Another thread completes it now; without this, its value could be missing after the wait.
-            with contextlib.suppress(RuntimeError):
-                self._future.wait()
+        if self._ends_in != threading.get_ident():      # else a callback waits
+            self._notified.wait()
         if self._failure is not None:
             raise self._failure
         return True
