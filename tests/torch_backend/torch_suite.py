@@ -2,8 +2,8 @@
 """In the process of a rank: PyTorch's own tests of backends, ``DistributedTest`` of its wheel, one after the other.
 
 PyTorch starts new processes for each test. Here one process runs all of them, and begins a new process group after a
-test that has failed. ``python -m tests.torch_backend.torch_suite [PATTERN]`` prints the list of docs/torch.md; what
-the accelerators do not do is done by Gloo then, and the list has the collectives that they have done.
+test that has failed. There are no CUDA and no NCCL. ``python -m tests.torch_backend.torch_suite [PATTERN]`` prints the
+list of docs/torch.md; Gloo does what the accelerators do not do, and the list has the collectives that they have done.
 """
 
 import os
@@ -14,6 +14,7 @@ import unittest
 from collections import Counter
 from datetime import timedelta
 
+import torch
 import torch.distributed as dist
 
 import dmace.torch
@@ -21,6 +22,7 @@ from tests.torch_backend.rank import start
 
 COLLECTIVES = (r"test_(get_|Backend|destroy|new_sub|coalescing|batch_isend|send_recv|isend|irecv|broadcast|reduce|"
                r"all_reduce|sparse|scatter|gather|all_gather|all_to_all|barrier)(?!.*(cuda|nccl|gpu|multigpu))")
+RANKS = 4
 LONGEST = 60.0
 """Seconds of a collective, and of a rank's wait for the others."""
 
@@ -32,19 +34,20 @@ def suite(store, path, pattern=COLLECTIVES):
     for name in ("barrier", "test_dir", "init_dir"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     os.environ |= {"BACKEND": "dmace", "TEMP_DIR": folder, "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-    from torch.testing._internal import common_utils
+    from torch.testing._internal import common_distributed, common_utils
     from torch.testing._internal.distributed.distributed_test import Barrier, DistributedTest
 
     class Suite(common_utils.TestCase, DistributedTest._DistTestBase):
         def _barrier(self, *args, **kwargs):
             Barrier.sync(*args, **{"timeout": LONGEST} | kwargs)
 
+    skips = {one.exit_code: one.message for one in common_distributed.TEST_SKIPS.values()}
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     agreement = dist.FileStore(f"{store}.agreement", size)
     agreement.set_timeout(timedelta(seconds=2 * LONGEST))
 
     def begin(number):
-        start(f"{store}.{number}", socket=path, fallback="gloo", timeout=LONGEST)
+        start(f"{store}.{number}", socket=path, puts=True, fallback="gloo", timeout=LONGEST)
 
     results = {}
     names = [name for name in sorted(dir(Suite)) if re.match(pattern, name)]
@@ -53,6 +56,7 @@ def suite(store, path, pattern=COLLECTIVES):
         Barrier.barrier_id = 1000 * number
         one = Suite(name)
         one.rank, one.file_name = rank, f"{folder}/init{number}"
+        torch.manual_seed(number)       # all ranks make the same objects
         began, before = time.monotonic(), len(dmace.torch.stats().records)
         try:
             getattr(one, name)()
@@ -60,7 +64,7 @@ def suite(store, path, pattern=COLLECTIVES):
         except unittest.SkipTest as error:
             status, why = "skipped", str(error)
         except SystemExit as error:
-            status, why = "skipped", f"exit code {error.code}"
+            status, why = "skipped", skips[error.code]
         except Exception as error:
             status, why = "failed", f"{type(error).__name__}: {error}".split("\n")[0][:300]
         found = Counter(record.collective for record in dmace.torch.stats().records[before:])
@@ -86,8 +90,9 @@ def main():
     from tests.torch_backend.processes import run
 
     arguments = {"pattern": sys.argv[1]} if len(sys.argv) > 1 else {}
-    with TemporaryDirectory() as folder, cluster(Path(folder), "--nodes", "3", "--memory", "64") as path:
-        ranks = run("torch_suite.suite", 3, path=path, limit=3600, **arguments)
+    options = ("--nodes", str(RANKS), "--memory", "64", "--puts")
+    with TemporaryDirectory() as folder, cluster(Path(folder), *options) as path:
+        ranks = run("torch_suite.suite", RANKS, path=path, limit=3600, **arguments)
     for name in ranks[0]:
         ends = [rank[name] for rank in ranks]
         worst = next((end for kind in ("failed", "passed") for end in ends if end[0] == kind), ends[0])
