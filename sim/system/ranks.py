@@ -84,24 +84,24 @@ class Ranks:
         chosen = set(ranks)
         for rank in sorted(chosen):
             self.check(rank)
-            if other := self._missing(rank, dimensions, chosen):
-                raise UserError(f"Rank {rank} cannot take part without rank {other[0]}, which is of its group.")
+            if (other := self._missing(rank, dimensions, chosen)) is not None:
+                raise UserError(f"Rank {rank} cannot take part without rank {other}, which is of its group.")
             folded = tuple(number for number, kept in enumerate(self._kept) if not kept)
-            if other := self._missing(rank, folded, chosen):
-                raise UserError(f"Rank {rank} cannot take part without rank {other[0]}, which does the same on this "
+            if (other := self._missing(rank, folded, chosen)) is not None:
+                raise UserError(f"Rank {rank} cannot take part without rank {other}, which does the same on this "
                                 "folded machine; fold=False simulates each rank.")
         made = tuple(sorted({self.representative(rank) for rank in chosen}))
         return every if len(made) == len(every) else made
 
-    def _missing(self, rank: int, dimensions: tuple[int, ...], chosen: set[int]) -> list[int]:
+    def _missing(self, rank: int, dimensions: tuple[int, ...], chosen: set[int]) -> int | None:
         """The first rank that is equal to ``rank`` in all other dimensions, but not chosen."""
         every = list(self.coordinates(rank, range(len(self.shape))))
         for inside in product(*(range(self.shape[dimension]) for dimension in dimensions)):
             for dimension, at in zip(dimensions, inside, strict=True):
                 every[dimension] = at
             if (other := self._number(every)) not in chosen:
-                return [other]
-        return []
+                return other
+        return None
 
     def closure(self, rank: int, dimensions: tuple[int, ...]) -> tuple[int, ...]:
         """All ranks of the group of a rank along these dimensions, and all ranks that do the same as those, in
@@ -132,7 +132,8 @@ class Ranks:
         found = tuple(
             number for number, size in enumerate(self.shape)
             if size > 1 and len({self.coordinates(rank, (number,)) for rank in chosen}) == size)
-        if len(chosen) != prod(self.shape[number] for number in found) or self._missing(first, found, chosen):
+        if len(chosen) != prod(self.shape[number] for number in found) or \
+                self._missing(first, found, chosen) is not None:
             shape = "x".join(map(str, self.shape))
             raise UserError(f"The ranks {', '.join(map(str, sorted(chosen)))} are no group that can be run: it must be "
                             f"all ranks of {shape} along some of its dimensions. Choose a shape in which they are.")
