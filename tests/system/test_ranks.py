@@ -117,6 +117,17 @@ def test_sub_groups_that_wait_for_each_other(endpoint):
     assert min(ends[10:]) > max(ends[6:10])
 
 
+def test_spans_of_a_collective_that_ranks_join_one_after_the_other():
+    """That of a rank begins when it joins, and not with the first rank's."""
+    seconds = {0: 1e-6, 1: 3e-6}
+    nodes = [Node(number=rank, kind=Kind.COMPUTE, rank=rank, work=Work(seconds=time)) for rank, time in seconds.items()]
+    nodes += [Node(number=2 + rank, kind=Kind.COLLECTIVE, rank=rank, after=(rank,),
+                   exchange=Exchange(collective=C.ALL_REDUCE, bytes=1000, ranks=(0, 1))) for rank in seconds]
+    machine = Machine(MachineConfig(shape=(2,), endpoint="ideal", fold=False))
+    run = train(Graph(name="calls", nodes=tuple(nodes)), machine)
+    assert [span.begin for span in run.spans[2:]] == pytest.approx(list(seconds.values()))
+
+
 def test_errors():
     ranks = Ranks(MachineConfig(shape=(2, 2, 2), fold=False))
     assert ranks.dimensions((0, 1, 4, 5)) == (0, 2) and ranks.dimensions((6,)) == ()
