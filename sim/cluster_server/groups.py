@@ -95,11 +95,11 @@ class Group:
         DmaceError
             If the command is wrong by itself.
         """
+        if self._left:
+            raise PeerLeft(next(iter(self._left.values())))
         if self.failure is not None:
             raise GroupFailed(self.failure)
         _check(command, len(self.ranks))
-        if self._left:
-            raise PeerLeft(next(iter(self._left.values())))
         self._posted[rank].append(command)
         if not all(self._posted.values()):
             return None
@@ -140,8 +140,12 @@ class Group:
         return None
 
     def leave(self, rank: int, reason: str) -> list[tuple[int, int]]:
-        """A rank has left: rank and number of the commands that wait for it. Transfers between others continue."""
-        self._left[rank] = reason
+        """A rank has left: rank and number of the commands that wait for it. Transfers between others continue.
+
+        Of a rank that leaves and a failure, the first one is reported from then on.
+        """
+        if self.failure is None:
+            self._left[rank] = reason
         peer = self.ranks.index(rank)
         kept = [(other, one) for other, one in self._transfers if other != rank and one.peer != peer]
         ended = [(other, one.number) for other, one in self._transfers if (other, one) not in kept]

@@ -253,8 +253,9 @@ class Session:
                 or rank not in ranks):
             raise DmaceError(f"Communicator {communicator} has no group of ranks {ranks} with rank {rank}.")
         group = self._groups[name] = Group(name, communicator, ranks)
-        for gone in self._left.keys() & set(ranks):
-            group.fail(self._left[gone])
+        for gone, reason in self._left.items():
+            if gone in ranks:
+                group.fail(reason)
 
     def _post(self, rank: int, command: Command | Transfer) -> None:
         group = self._groups.get(command.group)

@@ -137,9 +137,10 @@ def again(path, rank, size):
 
 
 def leaves(path, rank, size):
-    """Rank 2 leaves after the first collective."""
-    one = Rank(path, rank, size)
+    """Rank 2 leaves while ranks 0 and 1 wait for it; rank 3 posts later, when rank 0 may have ended."""
+    one = Rank(path, rank, size, timeout=10.0)
     one.run("BARRIER", np.zeros(0, np.float32), 0, count=0, dtype="INT8")
+    time.sleep({2: 0.5, 3: 1.5}.get(rank, 0))
     if rank == 2:
         one.client.close()
         return {"error": None}

@@ -5,7 +5,7 @@ import pytest
 
 from dmace.cluster_client.protocol import Command, Extents, Result, decode, encode
 from dmace.runtime.errors import DmaceError
-from sim.cluster_server.groups import Group, GroupFailed
+from sim.cluster_server.groups import Group, GroupFailed, PeerLeft
 
 
 def command(number=0, collective="ALL_REDUCE", **fields):
@@ -82,3 +82,17 @@ def test_count_of_parts():
 def test_wrong_command(wrong, sentence):
     with pytest.raises(DmaceError, match=f"^{sentence}"):
         group().post(2, wrong)
+
+
+def test_first_cause_is_kept():
+    """A rank that ends after another one has left is not why collectives fail; nor the other way round."""
+    one = group()
+    one.leave(2, "Rank 2 has left.")
+    assert one.fail("Rank 5 has ended.") == []
+    with pytest.raises(PeerLeft, match=r"^Rank 2 has left\.$"):
+        one.post(5, command())
+    one = group()
+    one.fail("Rank 5 has ended.")
+    one.leave(2, "Rank 2 has left.")
+    with pytest.raises(GroupFailed, match=r"^Rank 5 has ended\.$"):
+        one.post(5, command())
