@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroupGloo
 
 from dmace.cluster_client.client import NoSuchGroup
 from dmace.runtime.errors import DmaceError
 
 from .buffers import Buffers, Call
 from .elements import WIDENED, moved_as, reduced_as, reduction
+from .fallback import Gloo
 from .options import Options
 from .session import Session, join_session
 from .views import blocks, check_dense, check_same, elements, equal_parts, rows, transposed
@@ -41,7 +41,7 @@ class ProcessGroup(dist.ProcessGroup):
         None for a group of one rank, which copies.
     on_cluster : bool
         These ranks are a group of a communicator.
-    gloo : ProcessGroupGloo or None
+    gloo : :class:`~.fallback.Gloo` or None
         The fallback.
     """
 
@@ -231,8 +231,7 @@ class ProcessGroup(dist.ProcessGroup):
         check_same(name, tensors, 1)
         work = self._buffers.transfer(self._name, self._ranks, tensors[0], sends=name == "send", peer=peer, tag=tag,
                                       timeout=self._timeout)
-        if self._coalesced is not None:
-            self._coalesced.append(work)
+        self._kept(work)
         return work
 
     # Several operations as one work
@@ -264,7 +263,10 @@ class ProcessGroup(dist.ProcessGroup):
         if self._gloo is None:
             raise DmaceError(f"{name} is a transfer between two ranks, for which the cluster must have endpoints with "
                              f"DMA engines: Options(puts=True). {_HINT}")
-        work = getattr(self._gloo, name)(*arguments)
+        return self._kept(getattr(self._gloo, name)(*arguments))
+
+    def _kept(self, work: Any) -> Any:
+        """The work, which is coalesced with others if they are."""
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
@@ -306,8 +308,7 @@ class ProcessGroup(dist.ProcessGroup):
             work = completed(outputs)
         else:
             work = self._buffers.start(self._name, self._ranks, call, self._timeout, outputs)
-        if self._coalesced is not None:
-            self._coalesced.append(work)
+        self._kept(work)
         return work
 
     # Called by torch.distributed itself
@@ -351,7 +352,7 @@ def create(given: Any, options: Options | None) -> ProcessGroup:
     ranks = list(given.global_ranks_in_group) or list(range(size))
     session = None if size == 1 else join_session(given.store, rank, size, ranks, options)
     chosen = session.options if session is not None else options or Options.from_environment()
-    gloo = ProcessGroupGloo(dist.PrefixStore("gloo", given.store), rank, size, given.timeout) \
+    gloo = Gloo(dist.PrefixStore("gloo", given.store), rank, size, given.timeout) \
         if chosen.fallback == "gloo" else None
     on_cluster = True
     if session is not None:

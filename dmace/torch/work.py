@@ -11,7 +11,7 @@ from torch.futures import Future
 
 from dmace.runtime.errors import DmaceError
 
-__all__ = ["CollectiveWork", "completed", "joined"]
+__all__ = ["CollectiveWork", "adopted", "completed", "joined"]
 
 
 class CollectiveWork(Work):
@@ -118,11 +118,9 @@ def completed(outputs: list[Any]) -> CollectiveWork:
     return work
 
 
-def _adopted(work: Any) -> CollectiveWork:
-    """A work of another backend."""
-    if isinstance(work, CollectiveWork):
-        return work
-    one = CollectiveWork([], lambda: None)
+def adopted(work: Any, outputs: Sequence[Any] = (), finish: Callable[[], None] = lambda: None) -> CollectiveWork:
+    """A work of another backend; outputs and ``finish`` as those of :class:`CollectiveWork`."""
+    one = CollectiveWork(list(outputs), finish)
 
     def ended(future: Any) -> None:
         try:
@@ -142,7 +140,8 @@ def joined(parts: Sequence[Any], outputs: list[Any]) -> Any:
         return completed(outputs)
     if len(parts) == 1:
         return parts[0]
-    one, works = CollectiveWork(outputs, lambda: None), [_adopted(part) for part in parts]
+    one = CollectiveWork(outputs, lambda: None)
+    works = [part if isinstance(part, CollectiveWork) else adopted(part) for part in parts]
     remaining, lock = [len(works)], threading.Lock()
 
     def ended(work: CollectiveWork) -> None:

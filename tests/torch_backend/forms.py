@@ -230,12 +230,39 @@ def fallback(store, path):
         parts = [torch.zeros(2) for _ in range(3)]
         dist.all_gather(parts, full(me, 2), group=other)
         equal(torch.stack(parts)[:, 0], whole)
+        several_by_gloo(other)
     one = full(me, 3)
     dist.all_reduce(one)
     equal(one, full(6, 3))
     before = len(dmace.torch.stats().records)
     dist.destroy_process_group()
     return before
+
+
+def several_by_gloo(group):
+    """Forms with several tensors, and with unequal lengths, in a group of ranks 0, 1 and 3 that Gloo does."""
+    me, ranks = dist.get_rank(), (0, 1, 3)
+    one, other = full(me, 3), full(-me, 2)
+    dist.all_reduce_coalesced([one, other], OPS.MAX, group=group)
+    equal(one, full(3, 3))
+    equal(other, full(0, 2))
+    parts = [[torch.zeros(2), torch.zeros(3)] for _ in ranks]
+    dist.all_gather_coalesced(parts, [full(me, 2), full(-me, 3)], group=group)
+    for rank, (one, other) in zip(ranks, parts, strict=True):
+        equal(one, full(rank, 2))
+        equal(other, full(-rank, 3))
+    received = [torch.zeros(2, rank + me) for rank in ranks]
+    work = dist.all_to_all(received, [torch.full((2, rank + me), 10.0 * me + rank) for rank in ranks], group=group,
+                           async_op=True)
+    work.wait()
+    for rank, one in zip(ranks, received, strict=True):
+        equal(one, torch.full((2, rank + me), 10.0 * rank + me))
+    with dist._coalescing_manager(group=group):
+        one, other = full(me, 3), full(2 * me, 2)
+        dist.all_reduce(one, group=group)
+        dist.all_reduce(other, group=group)
+    equal(one, full(4, 3))
+    equal(other, full(8, 2))
 
 
 def errors(store, path):

@@ -64,11 +64,14 @@ def test_eight_ranks(clusters):
     """As :func:`test_transformer` and :func:`test_digits`, on a ring of eight."""
     ring = ("--nodes", "8", "--memory", "16")
     path, lossier = clusters(*ring), clusters(*ring, "--faults", "loss=0.05")
-    variants = [{"path": path}, {"path": path, "bucket_mb": EACH_PARAMETER}, {"path": lossier}, {"name": "gloo"}]
+    variants = [{"path": path}, {"path": path, "bucket_mb": EACH_PARAMETER}, {"path": lossier}, {"name": "gloo"},
+                {"path": path, "fsdp": True}, {"path": lossier, "fsdp": True}]
     for name in ("transformer", "digits"):
-        for first, small, lossy, gloo in run_all([(f"training.{name}", one) for one in variants], 8, limit=3600):
-            assert first == small == lossy
+        every = run_all([(f"training.{name}", one) for one in variants], 8, limit=3600)
+        for first, small, lossy, gloo, sharded, sharded_lossy in every:
+            assert first == small == lossy and sharded == sharded_lossy
             same_but_for_rounding(first, gloo)
+            same_but_for_rounding(sharded, gloo)
 
 
 def test_killed_rank():

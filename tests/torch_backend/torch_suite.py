@@ -2,10 +2,11 @@
 """In the process of a rank: PyTorch's own tests of backends, ``DistributedTest`` of its wheel, one after the other.
 
 PyTorch starts new processes for each test. Here one process runs all of them, and begins a new process group after a
-test that has failed. There are no CUDA and no NCCL. ``python -m tests.torch_backend.torch_suite [PATTERN]`` prints the
-list of docs/torch.md; Gloo does what the accelerators do not do, and the list has the collectives that they have done.
+test that has failed. There are no CUDA and no NCCL. ``python -m tests.torch_backend.torch_suite`` prints the list of
+docs/torch.md; Gloo does what the accelerators do not do, and the list has the collectives that they have done.
 """
 
+import argparse
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ import time
 import unittest
 from collections import Counter
 from datetime import timedelta
+from math import prod
 
 import torch
 import torch.distributed as dist
@@ -22,7 +24,6 @@ from tests.torch_backend.rank import start
 
 COLLECTIVES = (r"test_(get_|Backend|destroy|new_sub|coalescing|batch_isend|send_recv|isend|irecv|broadcast|reduce|"
                r"all_reduce|sparse|scatter|gather|all_gather|all_to_all|barrier)(?!.*(cuda|nccl|gpu|multigpu))")
-RANKS = 4
 LONGEST = 60.0
 """Seconds of a collective, and of a rank's wait for the others."""
 
@@ -89,16 +90,21 @@ def main():
     from tests.cluster_server.test_processes import cluster
     from tests.torch_backend.processes import run
 
-    arguments = {"pattern": sys.argv[1]} if len(sys.argv) > 1 else {}
-    options = ("--nodes", str(RANKS), "--memory", "64", "--puts")
+    parser = argparse.ArgumentParser(description="PyTorch's own tests of backends, on accelerators in RTL.")
+    parser.add_argument("--nodes", default="4", help="shape of the cluster (default: %(default)s)")
+    parser.add_argument("--pattern", default=COLLECTIVES, help="regular expression of the tests' names")
+    arguments = parser.parse_args()
+    size = prod(map(int, arguments.nodes.split("x")))
+    options = ("--nodes", arguments.nodes, "--memory", "64", "--puts")
     with TemporaryDirectory() as folder, cluster(Path(folder), *options) as path:
-        ranks = run("torch_suite.suite", RANKS, path=path, limit=3600, **arguments)
+        ranks = run("torch_suite.suite", size, path=path, limit=3600, pattern=arguments.pattern)
     for name in ranks[0]:
         ends = [rank[name] for rank in ranks]
-        worst = next((end for kind in ("failed", "passed") for end in ends if end[0] == kind), ends[0])
+        worst = next((kind for kind in ("failed", "passed") if kind in {end[0] for end in ends}), "skipped")
+        reasons = " / ".join(sorted({end[1] for end in ends if end[0] == worst and end[1]}))
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(sum((Counter(end[3]) for end in ends),
                                                                            Counter()).items()))
-        print(f"{worst[0]:8} {name}  {max(end[2] for end in ends):.1f} s  [{counts}] {worst[1]}")
+        print(f"{worst:8} {name}  {max(end[2] for end in ends):.1f} s  [{counts}] {reasons}")
     return 0
 
 
