@@ -108,7 +108,8 @@ class LinkReceiver(wiring.Component):
             self._accepts.eq((state == LinkState.INIT) | (state == LinkState.UP)),
         ]
         beat = Signal(link_layout(self.config), reset_less=True)
-        valid, crc = Signal(), Signal(CRC_WIDTH, reset_less=True)
+        valid = Signal()
+        crc = Signal(CRC_WIDTH, reset_less=True)
         following = packet_crc(m, self.rx.payload, crc)
         m.d.comb += self.rx.ready.eq(1)
         m.d.sync += valid.eq(self.rx.valid)
@@ -116,7 +117,7 @@ class LinkReceiver(wiring.Component):
             m.d.sync += [beat.eq(self.rx.payload), crc.eq(following)]
 
         # The packet of this beat, and whether its first beat was received.
-        inside, some = Signal(), Signal()
+        inside, some = Signal(name="inside"), Signal()
         header = Signal(link_header_layout(self.config))
         kept = Signal(link_header_layout(self.config), reset_less=True)
         m.d.comb += [some.eq(valid & (beat.first | inside)), header.eq(Mux(beat.first, beat.header, kept))]
@@ -126,7 +127,8 @@ class LinkReceiver(wiring.Component):
         whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
         low, high = self.status.expected[:LINK_SEQUENCE_WIDTH], self.status.expected[LINK_SEQUENCE_WIDTH:]
         behind, carried = Signal(LINK_SEQUENCE_WIDTH), Signal()
-        claimed = Signal(implied_layout())
+        # The CRC leaves the implied bits; its other bits must match.
+        left, claimed, differs = Signal(CRC_WIDTH), Signal(implied_layout()), Signal()
         # The high bits are one more behind an overflow of the low bits. Compared with both, as overflows are
         # late-arriving.
         sequence_overflows, ack_overflows = Signal(), Signal()
@@ -142,12 +144,12 @@ class LinkReceiver(wiring.Component):
             Cat(behind, carried).eq(low - header.sequence),
             ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self._accepts),
             sequence_overflows.eq(ahead & ~carried), ack_overflows.eq(header.ack < known.ack),
-            claimed.eq(crc ^ beat.crc),
-            good.eq(Mux(credit, ~Value.cast(claimed).any(), ours & same_sequence & same_ack)),
-            ours.eq(self._accepts & ~(claimed.session ^ self.session.number).any()),
+            left.eq(crc ^ beat.crc), claimed.eq(left), differs.eq(left[len(Value.cast(claimed)):].any()),
+            good.eq(Mux(credit, ~left.any(), ours & same_sequence & same_ack)),
+            ours.eq(self._accepts & ~differs & ~(claimed.session ^ self.session.number).any()),
             outdated.eq(~good & ~credit & ours),
         ]
-        fits, commit = Signal(), Signal()
+        fits, commit = Signal(name="fits"), Signal()
         self._buffers(m, beat, header, some & due, commit, fits)
         m.d.comb += commit.eq(whole & good & due & fits)
 

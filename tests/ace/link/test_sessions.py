@@ -9,6 +9,7 @@ from hw.ace.config import LINK_SESSION_WIDTH, TINY
 from hw.ace.layouts import LinkCause, LinkState, PacketKind, implied_layout, link_header_layout, link_layout
 from hw.ace.link.receiver import LinkReceiver
 from hw.ace.link.state import DOWN_CYCLES, LinkControl
+from hw.common.crc import CRC_WIDTH
 from tests.ace.streams import bits
 from tests.harness.cell import run_cell
 
@@ -38,6 +39,33 @@ def test_every_bit_that_does_not_travel_counts():
                 await ctx.tick()
                 received |= bool(ctx.get(dut.received.valid))
             assert received == (bit is None) and ctx.get(dut.status.expected) == expected + received, f"bit {bit}"
+
+    run_cell(dut, body)
+
+
+@pytest.mark.parametrize("kind", [PacketKind.GRANT, PacketKind.CREDIT])
+def test_every_bit_of_the_crc_counts(kind):
+    """Also those beyond the bits that are not sent: corrupt packets may differ in these only."""
+    dut = LinkReceiver(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.session.state, LinkState.UP)
+        ctx.set(dut.session.number, SESSION)
+        header = {"packet": {"kind": kind.value}}
+        implied = 0 if kind == PacketKind.CREDIT else bits(implied_layout(), {"session": SESSION})
+        right = zlib.crc32(bits(link_header_layout(TINY), header).to_bytes(12, "little")) ^ implied
+        for bit in (*range(CRC_WIDTH), None):
+            crc = right ^ (0 if bit is None else 1 << bit)
+            beat = bits(link_layout(TINY), {"header": header, "first": 1, "last": 1, "crc": crc})
+            ctx.set(dut.rx.payload, link_layout(TINY).from_bits(beat))
+            ctx.set(dut.rx.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.rx.valid, 0)
+            received = False
+            for _ in range(4):
+                await ctx.tick()
+                received |= bool(ctx.get(dut.received.valid))
+            assert received == (bit is None), f"bit {bit}"
 
     run_cell(dut, body)
 
