@@ -174,6 +174,7 @@ class Fsm(wiring.Component):
             m.d.sync += [more.eq(0), more_back.eq(more_back & more)]
 
         with m.FSM() as fsm:
+            self._fsm = fsm
             with m.State("IDLE"):
                 with m.If(self.start.valid):
                     m.d.sync += [chunk.eq(self.start.payload), address.eq(self.start.payload.program),

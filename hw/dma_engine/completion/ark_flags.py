@@ -50,7 +50,8 @@ class ArkFlags(wiring.Component):
         senders_layout = data.StructLayout({"enable": 1, "base": ADDR_WIDTH - 3})
         m.submodules.senders = senders = Table(senders_layout, depth=config.extended, reads=1, init=None)
         m.submodules.receivers = receivers = Table(ADDR_WIDTH - 3, depth=config.connections, reads=1, init=None)
-        sender, receiver = Signal(senders_layout), Signal(ADDR_WIDTH - 3)
+        sender = Signal(senders_layout)
+        receiver = Signal(ADDR_WIDTH - 3)
         ark = notice.info.note.ark
         m.d.comb += [
             senders.write.en.eq(self.configure.valid & is_extended(config, self.configure.queue)),
@@ -63,7 +64,8 @@ class ArkFlags(wiring.Component):
         ]
 
         # One cycle looks up the arrays; the flags follow. The notice is taken with the last of them.
-        lookup_valid, is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal(), Signal()
+        lookup_valid, is_sc, free = (Signal(name=name) for name in ("lookup_valid", "is_sc", "free"))
+        ok, last = Signal(), Signal()
         element, word_id = Signal(ADDR_WIDTH - 2), Signal(word_id_layout(config))
         m.d.comb += [
             ok.eq(notice.status == Status.OK),

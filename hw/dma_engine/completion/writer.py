@@ -132,7 +132,8 @@ class CompletionWriter(wiring.Component):
         # starve.
         open_rc, open_sc = changed["rc"] & ~flying["rc"], changed["sc"] & ~flying["sc"]
         m.submodules.choice = choice = RoundRobin(queues)
-        chosen, queue, is_rc = Signal(), Signal(config.queue_bits), Signal()
+        chosen, is_rc = Signal(name="chosen"), Signal(name="is_rc")
+        queue = Signal(config.queue_bits)
         pick, onehot = Signal(), Signal(queues)
         rc_first, sc_next = Signal(queues), Signal(queues)
         m.d.comb += [
@@ -157,7 +158,8 @@ class CompletionWriter(wiring.Component):
 
         # -- A chosen word belongs to the epoch of its choice, which may end with the choice, or before the word leaves.
         past_abandon, past_queue = Signal(), Signal(config.queue_bits)
-        ended_before, epoch_ended, epoch = Signal(), Signal(), Signal(EPOCH_WIDTH)
+        ended_before, epoch_ended = Signal(), Signal(name="epoch_ended")
+        epoch = Signal(EPOCH_WIDTH)
         m.d.sync += [past_abandon.eq(self.abandon.valid), past_queue.eq(self.abandon.queue), ended_before.eq(
             chosen & (epoch_ended | (self.abandon.valid & (self.abandon.queue == queue))))]
         m.d.comb += [

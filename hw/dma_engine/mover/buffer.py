@@ -161,12 +161,13 @@ class BeatBuffer(wiring.Component):
         ]
 
         # -- A beat arrives: register it, then determine its role in its tag.
-        valid, tag = Signal(), Signal(config.tag_bits)
+        valid = Signal()
+        tag = Signal(config.tag_bits)
         payload = Signal(config.data_width, reset_less=True)
         resp, burst_last = Signal(Resp), Signal()
         m.d.comb += self.r.ready.eq(~self.init.active)
         beat, passed = self.r.payload, self.descriptors
-        numbered, known, odd = Signal(), Signal(), Signal()         # its ID is a tag; it is not
+        numbered, known, odd = Signal(name="numbered"), Signal(), Signal()         # its ID is a tag; it is not
         m.d.sync += [
             numbered.eq(self.r.valid & self.r.ready & ~beat.id[config.tag_bits:].any()),
             odd.eq(self.r.valid & self.r.ready & ~beat.id[-1] & beat.id[config.tag_bits:-1].any()),
@@ -175,7 +176,7 @@ class BeatBuffer(wiring.Component):
         ]
         m.d.comb += [tag.eq(passed.id), passed.data.eq(payload), passed.resp.eq(resp)]
         use, was = uses.read[1].data, progress.read[0].data
-        first, second, last, announce = Signal(), Signal(), Signal(), Signal()
+        first, second, last, announce = Signal(), Signal(), Signal(), Signal(name="announce")
         failed, error = Signal(), Signal(Resp)
         slot = free_slots.o.payload
         m.d.comb += [

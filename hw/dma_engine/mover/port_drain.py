@@ -65,7 +65,7 @@ class PortDrain(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        sample, waits = Signal(), []
+        sample, waits = Signal(name="sample"), []
         m.d.sync += sample.eq(self.drain.start)
         for name, channel in (("aw", self.aw), ("w", self.w)):
             left = Signal.like(channel.level, name=f"{name}_left")

@@ -91,7 +91,8 @@ class Responses(wiring.Component):
             m.d.sync += self.done.payload[name].eq(begun.read[0].data[name])
 
         # -- The response, registered.
-        valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
+        valid, resp = Signal(name="valid"), Signal(Resp)
+        number = Signal(config.axi_id_width)
         m.d.sync += [valid.eq(self.b.valid & self.b.ready), number.eq(self.b.payload.id), resp.eq(self.b.payload.resp)]
         is_word, failed, known = Signal(), Signal(), Signal()
         m.d.comb += [

@@ -293,8 +293,10 @@ class WriteSequencer(wiring.Component):
         """
         # A slot was taken, and it was a segment's last, or its successor is known.
         slots = self.slots
-        ended, follows, taken_slot = Signal(), Signal(), Signal(self.config.slot_bits)
-        kept, kept_slot = Signal(), Signal(self.config.slot_bits)
+        ended, follows = Signal(name="ended"), Signal(name="follows")
+        taken_slot = Signal(self.config.slot_bits)
+        kept = Signal()
+        kept_slot = Signal(self.config.slot_bits)
         linked = Signal()
         m.d.comb += [
             slots.tail_tag.eq(tag),
