@@ -119,8 +119,29 @@ class Sequenced(wiring.Component):
                 Assert(step.emit | (behind & (emitted == 0) & (taken == 0) & step.take), Format("a step without use")),
                 Assert(~ended | (after == held.src_beats), Format("a slot is not taken")),
             ]
+        self._words(m, dut, step, addresses, moved, active)
         self._invariant(m, dut, parts, held, used, announced, begun, emitted, taken, behind, last_beat, end)
         return m
+
+    def _words(self, m, dut, step, addresses, moved, active):
+        """A word is a burst of one beat at its address, and its bytes are the 8, or 4, at this address."""
+        word, address = self.word, addresses.payload
+        first = word.addr[:LANES]
+        with m.If(moved & step.completion):
+            m.d.comb += [
+                Assert(dut.words.ready & self.word_valid & ~active & ~dut.events.began, Format("a word from nowhere")),
+                Assert(addresses.valid & addresses.ready & (address.addr == word.addr) & (address.len == 0)
+                       & (address.id == word.id) & (address.attributes == word.attributes), Format("a word's address")),
+                Assert(step.emit & step.starts & step.ends & ~step.take, Format("a word of another length")),
+                Assert((step.start_lane == first) & (step.word == word.word)
+                       & (step.end_lane == first + Mux(word.half, 3, 7)), Format("a word's bytes")),
+                Assert((step.queue == word.queue) & (step.epoch == word.epoch), Format("a word's queue and epoch")),
+            ]
+        m.d.comb += [
+            # RingRecords, ArkFlags and CompletionWriter: see test_words.py.
+            Assume((word.addr[:2] == 0) & (word.half | ~word.addr[2])),
+            Assert(~(self.word_valid & dut.words.ready) | (moved & step.completion), Format("a word is lost")),
+        ]
 
     def _invariant(self, m, dut, parts, held, used, announced, begun, emitted, taken, behind, last_beat, end):
         """The row of the watched tag, the segment read from it, and the counts of the active segment."""
