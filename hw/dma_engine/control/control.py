@@ -116,7 +116,7 @@ class QueueControl(wiring.Component):
         # -- The scanner: phase 0 samples, phase 3 acts.
         scan = Signal(queue_bits + 2)
         queue = Signal(queue_bits)
-        in_flight, act, round_ends = Signal(), Signal(), Signal()
+        in_flight, act, round_ends = Signal(name="in_flight"), Signal(), Signal()
         stopped = Signal()              # nothing can have been scheduled since ``in_flight`` was sampled
         m.d.sync += scan.eq(scan + 1)
         m.d.comb += [
@@ -129,7 +129,7 @@ class QueueControl(wiring.Component):
         def bit(bits):
             return bits.bit_select(queue, 1)
 
-        pending, resets = Signal(), Signal()        # as of phase 2
+        pending, resets = Signal(name="pending"), Signal()        # as of phase 2
         m.d.sync += [pending.eq(bit(self.pending.completions | self.pending.notices)), resets.eq(bit(states.resetting))]
         with m.If(scanned.valid):
             m.d.sync += [in_flight.eq(scanned.in_flight), stopped.eq(bit(states.resetting))]
