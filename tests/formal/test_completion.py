@@ -271,9 +271,8 @@ def test_ends():
     prove(Ended(), name="responses", depth=2, mode="prove")
 
 
-@pytest.mark.parametrize("depth", [11, pytest.param(16, marks=pytest.mark.soak)])
-def test_counts(depth):
-    prove(Counted(), name=f"retire-counts-{depth}", depth=depth)
+def test_counts():
+    prove(Counted(), name="retire-counts", depth=11)
 
 
 def test_words():
