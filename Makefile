@@ -10,7 +10,7 @@ SEED ?= 1198034105
 # `make test-long TORCH=` installs no PyTorch; without it, its tests are skipped.
 TORCH ?= 1
 
-.PHONY: help demo demo-train demo-torch demo-predict test test-long formal linux fpga lint clean distclean
+.PHONY: help demo demo-train demo-torch demo-predict test test-long formal mutants coverage linux fpga lint clean distclean
 
 help:
 	@echo "make demo         install into .venv, simulate the DMA engine, build a small bitstream"
@@ -20,6 +20,8 @@ help:
 	@echo "make test         check style and types, and run the tests of the first stage (ARGS='-k name' for pytest)"
 	@echo "make test-long    run the tests of the second stage: area budgets, simulated netlists and boards, block variants"
 	@echo "make formal       prove properties of the hardware, with a table of the proofs (ARGS='-k name' for one)"
+	@echo "make mutants      put small bugs into the engines, and count those that fast tests find (ARGS='--mutants 20')"
+	@echo "make coverage     lines, branches, toggles and functional bins that fast tests reach, as build/coverage/index.html"
 	@echo "make linux        drive the simulated card from Linux in a virtual machine (ARGS='--parts copies', ARGS=--soak)"
 	@echo "make fpga         build bitstreams and check their clock frequencies against fpga/budgets.toml"
 	@echo "make lint         check style and types only"
@@ -61,6 +63,14 @@ test-long:
 formal:
 	@scripts/setup.sh dev
 	@$(PYTHON) -m pytest -n 2 --dist worksteal --long -v tests/formal $(ARGS)
+
+mutants:
+	@scripts/setup.sh dev
+	@$(PYTHON) -m tests.mutation $(ARGS)
+
+coverage:
+	@scripts/setup.sh dev
+	@$(PYTHON) -m tests.coverage $(ARGS)
 
 linux:
 	@scripts/setup.sh

@@ -9,7 +9,7 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TypedDict
 
 from amaranth.back import rtlil
@@ -22,8 +22,9 @@ from hw import connections
 from hw.compact_text import with_initial_loops, without_unread_wires
 from hw.quick_netlist import quick_netlist
 from hw.shared_modules import with_shared_modules
+from hw.source_lines import source_lines, with_relative_sources
 
-__all__ = ["Pin", "pins", "verilog"]
+__all__ = ["Pin", "netlist", "pins", "verilog", "verilog_of"]
 
 
 class Pin(TypedDict):
@@ -67,9 +68,24 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     UndrivenInput
         If an input of a submodule has no driver.
     """
+    return verilog_of(netlist(component, name=name, assertions=assertions, reset=reset, shared=shared, waves=waves,
+                              status=status), status=status)
+
+
+def netlist(component: wiring.Component, *, name: str, assertions: bool = True, reset: bool = True, shared: bool = True,
+            waves: bool = False, sources: bool = False,
+            status: Callable[[str], object] = lambda step: None) -> str:
+    """RTLIL of ``component``; parameters and errors of :func:`verilog`.
+
+    Parameters
+    ----------
+    sources : bool
+        With the source line of each operator, signal and assignment (:mod:`hw.source_lines`); paths are relative to the
+        checkout.
+    """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
-    with _builtin_yosys(), _uncollected(), quick_netlist(rtlil.ModuleEmitter):
+    with _uncollected(), quick_netlist(rtlil.ModuleEmitter), source_lines(rtlil) if sources else nullcontext():
         status("elaborate")
         fragment = Fragment.get(component, None)
         connections.check(fragment)
@@ -80,15 +96,23 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
             fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
             ports = {"clk": (sync.clk, None), **ports}
         status("make a netlist")
-        text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=False))
+        text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=sources))
+        if sources:
+            text = with_relative_sources(text)
         if not waves:
             text = without_unread_wires(text)
         if shared:
             text = with_shared_modules(text)
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
-        status("write Verilog")
-        text = str(backend._convert_rtlil_text(text, strip_internal_attrs=True))
+    return text
+
+
+def verilog_of(text: str, *, sources: bool = False, status: Callable[[str], object] = lambda step: None) -> str:
+    """Verilog of the RTLIL of :func:`netlist`, with the source lines as attributes and comments if ``sources``."""
+    status("write Verilog")
+    with _builtin_yosys(), _uncollected():
+        text = str(backend._convert_rtlil_text(text, strip_internal_attrs=not sources))
         return with_initial_loops(_with_evaluated_constants(text))
 
 

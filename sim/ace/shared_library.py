@@ -129,6 +129,7 @@ class Library:
 
 
 def build_library(config: AceConfig, *, component: Component | Design | None = None, checked: bool = False,
+                  verilog: tuple[str, str] | None = None, coverage: bool = False,
                   status: _Status | None = None) -> Library:
     """Build a cluster of ``AceEngine(config)`` unless it exists, and return a :class:`Library`.
 
@@ -142,12 +143,16 @@ def build_library(config: AceConfig, *, component: Component | Design | None = N
         An endpoint with the same ports instead.
     checked : bool
         With the assertions of the design, which end the run; slower.
+    verilog : (str, str), optional
+        Name of the top module and Verilog to simulate instead of ``component``, with its ports behind flip-flops.
+    coverage : bool
+        Count lines, branches and toggles; needs ``component``.
     status : callable or None
         Receives ``(what, done, total)`` during the build.
     """
     if component is None:
         return _build_engine(config, checked, status)
-    return _build(config, component, checked, status)
+    return _build(config, component, checked, status, verilog, coverage)
 
 
 _engines: dict[tuple[AceConfig, bool], Library] = {}
@@ -163,14 +168,17 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
     return _engines[key]
 
 
-def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None) -> Library:
+def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None,
+           verilog: tuple[str, str] | None = None, coverage: bool = False) -> Library:
     made_of = component_of(component)
     ethernet = "ethernet" in made_of.signature.members
-    made = build_program(_clocked(component), name="ace_cluster_checked" if checked else "ace_cluster",
+    name, design = verilog or ("ace_cluster_checked" if checked else "ace_cluster", _clocked(component))
+    made = build_program(design, name=name,
                          main=_HERE / "cluster.cpp", sources=(*_SOURCES, *(_NETWORK if ethernet else ())),
                          generated={"beat.h": beat_header(config, _id_width(made_of)),
                                     "ethernet.h": _ethernet_header(config) if ethernet else ""},
-                         includes=(_HERE.parent / "cpp", _RDMA), checked=checked, shared=True, status=status)
+                         includes=(_HERE.parent / "cpp", _RDMA), checked=checked, shared=True, coverage=coverage,
+                         status=status)
     return _load(made)
 
 

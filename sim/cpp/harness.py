@@ -180,8 +180,8 @@ class Harness:
         return result
 
 
-def build_harness(config: DmaConfig, *, checked: bool = False,
-                  status: Status | None = None) -> Harness:
+def build_harness(config: DmaConfig, *, checked: bool = False, verilog: tuple[str, str] | None = None,
+                  coverage: bool = False, status: Status | None = None) -> Harness:
     """Build the harness around ``DmaEngine(config)`` unless that was done before, and return a :class:`Harness`.
 
     Parameters
@@ -190,6 +190,10 @@ def build_harness(config: DmaConfig, *, checked: bool = False,
         The engine's sizes.
     checked : bool
         With the protocol monitors on each bus, which stop the run; slower.
+    verilog : (str, str), optional
+        Name of the top module and Verilog to simulate instead, with the ports of the engine behind flip-flops.
+    coverage : bool
+        Count lines, branches and toggles.
     status : callable or None
         Receives ``(what, done, total)`` during the build.
     """
@@ -199,11 +203,12 @@ def build_harness(config: DmaConfig, *, checked: bool = False,
     from sim.dma.checked import CheckedDma
 
     here = Path(__file__).parent
-    made = build_program(Design(ClockedInputs, Design(CheckedDma if checked else DmaEngine, config)),
-                         name="fast_checked" if checked else "fast", main=here / "main.cpp",
+    name, design = verilog or ("fast_checked" if checked else "fast",
+                               Design(ClockedInputs, Design(CheckedDma if checked else DmaEngine, config)))
+    made = build_program(design, name=name, main=here / "main.cpp",
                          sources=[here / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
-                         checked=checked, status=status)
+                         checked=checked, coverage=coverage, status=status)
     return Harness(config, made)
 
 

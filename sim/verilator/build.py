@@ -48,6 +48,7 @@ _VERILATOR_OPTIONS = (
 )
 # Verilator 5.48 fails on a netlist of LUTs with an internal error (V3DfgRegularize: Mismatched vertices).
 _NETLIST_OPTIONS = ("-fno-dfg",)
+COVERAGE_OPTIONS = ("--coverage-line", "--coverage-toggle")
 # A bus wider than 256 bits is left out of a trace by default.
 _WAVES_OPTIONS = ("--trace-structs", "--trace-max-width", "4096")
 _COMPILE_OPTIONS = ("-std=gnu++17", "-w")
@@ -87,7 +88,7 @@ def build(component: Component | Design, *, name: str, waves: bool = False,
 
 
 def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist: bool = False, waves: bool = False,
-               status: Status | None = None) -> Build:
+               coverage: bool = False, status: Status | None = None) -> Build:
     """As :func:`build`, of Verilog whose top module is ``name``.
 
     Parameters
@@ -96,10 +97,13 @@ def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist: boo
         Verilog files with the modules that ``text`` lacks.
     netlist : bool
         ``text`` is of the cells of an FPGA, which takes other options of Verilator.
+    coverage : bool
+        Count lines, branches and toggles.
     """
     verilator, compiler = find_verilator(), find_compiler()
     trace = waves_format() if waves else None
-    verilating = (*_VERILATOR_OPTIONS, *(_NETLIST_OPTIONS if netlist else ()))
+    verilating = (*_VERILATOR_OPTIONS, *(_NETLIST_OPTIONS if netlist else ()),
+                  *(COVERAGE_OPTIONS if coverage else ()))
     # Python takes most of the time of a cocotb test, so that the simulator need not be fast.
     fast = _UNOPTIMISED if quick_builds() else _FAST
     key = digest(text, name, verilator.version, str(verilator.root), compiler.version, verilating,
@@ -107,7 +111,7 @@ def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist: boo
                  str(cocotb_config.libs_dir), [path.read_text(encoding="utf-8") for path in cells])
     folder = build_root() / "sim" / f"{name}-{key}"
     reused, seconds = once(folder, lambda: _verilate(folder, text, cells, name=name, verilating=verilating, fast=fast,
-                                                     trace=trace, status=status or quiet),
+                                                     trace=trace, coverage=coverage, status=status or quiet),
                            product="simulator", name=name)
     return Build(name, folder, trace, reused=reused, seconds=seconds)
 
@@ -117,7 +121,7 @@ def quiet(what: str, done: int, total: int) -> None:
 
 
 def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, verilating: Sequence[str], fast: str,
-              trace: str | None, status: Status) -> None:
+              trace: str | None, coverage: bool, status: Status) -> None:
     """Verilog to ``folder/simulator``."""
     verilator = find_verilator()
     (folder / f"{name}.v").write_text(text)
@@ -132,12 +136,14 @@ def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, veri
     libraries = (f"-L{libs}", f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator",
                  *(("-lz", "-llz4") if trace == "fst" else ()))
     link(folder, main=(main, fast), libraries=libraries, product="simulator", status=status, fast=fast,
+         coverage=coverage,
          options=(f"-DVM_TRACE={int(bool(trace))}",
                   *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))))
 
 
 def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, options: Iterable[str] = (),
-         main_options: Iterable[str] = (), libraries: Iterable[str] = (), fast: str = _FAST) -> None:
+         main_options: Iterable[str] = (), libraries: Iterable[str] = (), fast: str = _FAST,
+         coverage: bool = False) -> None:
     """Compile what Verilator wrote to ``folder/cpp`` and make a program of it.
 
     Parameters
@@ -156,10 +162,12 @@ def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, 
         For the linker.
     fast : str
         How the parts that run every cycle are optimised.
+    coverage : bool
+        Verilator was called with :data:`COVERAGE_OPTIONS`.
     """
     include = find_verilator().root / "include"
     options = [*_COMPILE_OPTIONS, f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1",
-               "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", *options]
+               f"-DVM_COVERAGE={int(coverage)}", "-DVM_SC=0", "-DVM_TIMING=0", *options]
     sources = json.loads((folder / "cpp" / "Vtop.json").read_text())["sources"]
     runtime = _runtime(sources["global"], options, status=status)
     # A main program with options of its own is compiled alone.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from amaranth.lib.wiring import Component
 
-from sim.verilator.build import Status, execute, link, quiet
+from sim.verilator.build import COVERAGE_OPTIONS, Status, execute, link, quiet
 from sim.verilator.design import Design, verilog_of
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root, find_compiler, find_verilator
@@ -47,16 +47,16 @@ class Program:
         return self.path.parent
 
 
-def build_program(component: Component | Design, *, name: str, main: Path, sources: Sequence[Path] = (),
+def build_program(component: Component | Design | str, *, name: str, main: Path, sources: Sequence[Path] = (),
                   generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
                   includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
-                  status: Status | None = None) -> Program:
+                  coverage: bool = False, status: Status | None = None) -> Program:
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
     Parameters
     ----------
-    component : :class:`amaranth.lib.wiring.Component` or :class:`~sim.verilator.design.Design`
-        The design; as a :class:`Design`, it is emitted as Verilog only once.
+    component : :class:`amaranth.lib.wiring.Component`, :class:`~sim.verilator.design.Design` or str
+        The design; as a :class:`Design`, it is emitted as Verilog only once. As a string, its Verilog.
     name : str
         Name of the top module and of the build.
     main : :class:`Path`
@@ -73,6 +73,8 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
         With the assertions of the design, which stop the program; not optimised.
     shared : bool
         Make a shared library.
+    coverage : bool
+        Count lines, branches and toggles.
     status : callable or None
         Receives ``(what, done, total)`` as the build progresses.
 
@@ -85,9 +87,10 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
     """
     status, generated = status or quiet, generated or {}
     status("describe", 0, 1)
-    text = verilog_of(component, name=name, assertions=checked)
+    text = component if isinstance(component, str) else verilog_of(component, name=name, assertions=checked)
     verilator = find_verilator()
-    verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
+    verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert",
+                  *(COVERAGE_OPTIONS if coverage else ())]
     macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
     options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
     fast = _FAST_CHECKED if checked else _FAST
@@ -106,7 +109,7 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
                 folder=folder, log=folder / "verilator.log")
         link(folder, main=(main, _MAIN), product=product, status=status, fast=fast, options=options,
              main_options=(*macros, *(f"-I{include}" for include in (folder, *includes))),
-             libraries=("-shared",) if shared else ())
+             libraries=("-shared",) if shared else (), coverage=coverage)
 
     reused, seconds = once(folder, make, product=product, name=name)
     return Program(folder / product, reused, seconds)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants that survive the fast set, and why.
+
+An entry names the file, the text of the source line, and the change, so that it remains valid when lines move. Reasons
+are ``equivalent``: no input of the engine makes a difference, which the proof of the module alone does not see;
+``performance``: the same results, later; ``unseen``: no run of the fast set has the case, and which other test has it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.operators import Mutant
+
+__all__ = ["EXPLAINED", "Explained", "explanation", "line_of"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REASONS = ("equivalent", "performance", "unseen")
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A survivor: ``code`` is part of its source line, ``change`` is :attr:`Mutant.change`."""
+
+    file: str
+    code: str
+    change: str
+    reason: str
+    why: str
+
+
+EXPLAINED: list[Explained] = []
+
+
+def line_of(mutant: Mutant) -> str:
+    """The source line of a mutant, without indentation; an empty string if the file has no such line."""
+    path, _, number = mutant.source.rpartition(":")
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    return lines[int(number) - 1].strip() if 0 < int(number) <= len(lines) else ""
+
+
+def explanation(mutant: Mutant, entries: Iterable[Explained] | None = None) -> Explained | None:
+    """The entry of a mutant, or None."""
+    code = line_of(mutant)
+    for entry in EXPLAINED if entries is None else entries:
+        if entry.file == mutant.file and entry.code in code and entry.change == mutant.change:
+            return entry
+    return None

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of mutants with the seed of the session, wrong arguments, and the report."""
+
+import pytest
+
+from tests.mutation import designs, explained
+from tests.mutation.__main__ import _sample, main, run
+from tests.mutation.operators import Mutant
+from tests.mutation.report import Result, markdown, score
+from tests.mutation.runner import Verdict
+
+SAMPLE = 10
+MOST_SURVIVORS = 3
+"""In a sample: with 5 % survivors, 4 or more of 10 have a probability of 0.1 %."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", designs.ENGINES)
+def test_sample(engine, seed):
+    results = list(run(engine, _sample(engine, SAMPLE, seed)))
+    print(markdown(results, title=f"{designs.ENGINES[engine]}, seed {seed}"))
+    survivors = [result.mutant for result in results if result.state == "survived"]
+    assert len(results) == SAMPLE
+    assert len(survivors) <= MOST_SURVIVORS, survivors
+
+
+def test_samples_depend_on_the_seed():
+    assert _sample("dma", 20, 1) == _sample("dma", 20, 1) != _sample("dma", 20, 2)
+    assert _sample("ace", 10_000, 1) == list(range(1, designs.POOL["ace"] + 1))
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), [
+    (["--mutants", "0"], "--mutants must be at least 1, not 0."),
+    (["--number", "3"], "--number needs --engine, as each engine has its own numbers."),
+    (["--engine", "ace", "--number", "9999"],
+     f"--number must be 1 to {designs.POOL['ace']} for this engine, not 9999."),
+])
+def test_wrong_arguments(arguments, sentence, capsys):
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--engine", "gpu"], ["--seed", "x"]])
+def test_arguments_that_do_not_parse(arguments):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+
+
+def _result(number, *, test="", equivalent=False, source="tests/mutation/test_score.py:1", change="and -> or"):
+    mutant = Mutant("a", number, 0, "operator", change, source)
+    return Result("dma", mutant, Verdict(number, test, test and "wrong", 1.0), equivalent)
+
+
+def test_score(monkeypatch):
+    results = [_result(1, test="run"), _result(2, test="run"), _result(3, equivalent=True), _result(4),
+               _result(5, change="or -> and")]
+    entry = explained.Explained("tests/mutation/test_score.py", "SPDX", "or -> and", "performance", "Only later.")
+    monkeypatch.setattr(explained, "EXPLAINED", [entry])
+    found = score(results)
+    assert (found.all, found.killed, found.equivalent, found.explained, found.survived) == (5, 2, 1, 1, 1)
+    assert found.share == 0.5
+    text = markdown(results, title="Title")
+    assert "| all | 5 | 1 | 2 | 1 | 1 | 50.0 % |" in text
+    assert ("* dma 5, `tests/mutation/test_score.py:1` operator: or -> and (`# SPDX-License-Identifier: Apache-2.0`). "
+            "performance: Only later.") in text
+    assert score([]).share == 1
+
+
+def test_explanations_name_lines_that_exist():
+    for entry in explained.EXPLAINED:
+        assert entry.reason in explained.REASONS, entry
+        assert entry.code in (explained.ROOT / entry.file).read_text(), entry
