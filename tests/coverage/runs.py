@@ -41,7 +41,7 @@ COMPARED = ((1, "random"), (2, "none"))
 def _verilog(text: str, name: str) -> str:
     """Verilog with source lines that writes its coverage at the end."""
     made = emit.verilog_of(with_branch_sources(text), sources=True)
-    top = re.search(rf"^module \\?{name} ", made, flags=re.MULTILINE)
+    top = re.search(rf"^module \\?{name} ?\(", made, flags=re.MULTILINE)
     assert top is not None
     end = _TOP_END.search(made, top.end())
     assert end is not None

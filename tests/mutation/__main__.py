@@ -77,7 +77,7 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _sample(engine: str, wanted: int | None, seed: int) -> list[int]:
-    numbers = list(range(1, designs.POOL[engine] + 1))
+    numbers = designs.tested_mutants(engine)
     if wanted is None or wanted >= len(numbers):
         return numbers
     return sorted(random.Random(f"{engine} {seed}").sample(numbers, wanted))

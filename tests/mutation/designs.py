@@ -17,10 +17,11 @@ from hw.dma_engine import config as dma_config
 from sim.verilator.design import Design
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root
+from tests.mutation.netlist import modules, observable
 from tests.mutation.operators import Mutant
 from tests.mutation.schemata import candidates, choose, verilog_with_mutants
 
-__all__ = ["ENGINES", "Ready", "netlist_of", "prepare"]
+__all__ = ["ENGINES", "Ready", "design_of", "mutants_of_engine", "netlist_of", "prepare", "tested_mutants"]
 
 POOL_SEED = 1
 POOL = {"dma": 240, "ace": 200}
@@ -70,6 +71,14 @@ def mutants_of_engine(engine: str) -> dict[int, Mutant]:
     design, name, below = design_of(engine)
     chosen = choose(candidates(netlist_of(design, name=name), below=below), seed=POOL_SEED)
     return dict(enumerate(chosen[:POOL[engine]], 1))
+
+
+@cache
+def tested_mutants(engine: str) -> list[int]:
+    """Numbers of the mutants that are tested: those of logic that only an assertion reads are not."""
+    design, name, below = design_of(engine)
+    seen = {module.path: observable(module) for module in modules(netlist_of(design, name=name), below=below)}
+    return [number for number, mutant in mutants_of_engine(engine).items() if mutant.item in seen[mutant.module]]
 
 
 def _verilog(engine: str, text: str, name: str, below: str) -> str:

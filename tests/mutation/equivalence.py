@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a mutant is equivalent to the original: no test can find it.
 
-Yosys merges equal structures of the module with and without the mutant, pairs their signals of the same name, and
-proves each pair equal: by combinational logic, then by induction over some cycles, from any state in which all pairs
-are equal. It regards the module and all modules in it alone, with free inputs. A mutant that only the surroundings make
+First by structure: Yosys optimises the module with and without the mutant, and the netlists are equal but for names
+that Yosys makes. Else by proof: it merges equal structures, pairs the signals of the same name, and proves each pair
+equal, by combinational logic, then by induction over some cycles, from any state in which all pairs are equal.
+
+The module is regarded alone, with all modules in it and free inputs. A mutant that only the surroundings make
 unobservable is not found to be equivalent.
 """
 
@@ -46,6 +48,7 @@ def is_equivalent(text: str, mutant: Mutant, *, below: str = "") -> bool:
         script += ["read_rtlil design.il", f"hierarchy -top {name}", "proc", "flatten",
                    f"cd {name}", f"connect -set mutant_number 16'd{number}", "cd ..",
                    "opt -full", "memory", "opt -full", "opt_clean -purge", f"rename {name} {kind}",
+                   f"write_rtlil {kind}.il",
                    f"design -stash {kind}"]
     return _prove(folder, script)
 
@@ -78,15 +81,37 @@ for line in sys.stdin.read().splitlines():
 
 def _prove(folder: Path, script: list[str]) -> bool:
     # After `equiv_make`, nothing may optimise the two copies together.
+    if not _yosys(folder, script):
+        return False
+    gold, gate = (_plain((folder / f"{kind}.il").read_text(encoding="utf-8")) for kind in ("gold", "gate"))
+    if gold == gate:
+        return True
     script += [f"design -copy-from {kind} -as {kind} {kind}" for kind in ("gold", "gate")]
     script += ["delete gold/t:$scopeinfo gate/t:$scopeinfo", "equiv_make gold gate equal", "hierarchy -top equal",
                "equiv_struct", "equiv_simple", f"equiv_induct -seq {CYCLES}", "tee -o status.txt equiv_status"]
     status = folder / "status.txt"
     status.unlink(missing_ok=True)
+    return _yosys(folder, script) and "Equivalence successfully proven" in status.read_text(encoding="utf-8")
+
+
+def _plain(text: str) -> str:
+    """RTLIL with the names that Yosys made replaced by numbers in the order of their use."""
+    numbers: dict[str, str] = {}
+
+    def plain(found: re.Match[str]) -> str:
+        return numbers.setdefault(found[0], f"${len(numbers)}")
+
+    body = text.partition("\nmodule ")[2].partition("\n")[2]
+    return re.sub(r"(?<![\w\\])\$(?:auto|mutant|procmux|flatten|\d)[^\s]*", plain,
+                  re.sub(r"^ *(?:attribute|#) .*\n", "", body, flags=re.MULTILINE))
+
+
+def _yosys(folder: Path, script: list[str]) -> bool:
+    """Run a script; False if the time was not enough. Raises RuntimeError if it fails."""
     done = subprocess.run([sys.executable, "-c", _CHILD], input="\n".join(script), cwd=folder, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)))
     (folder / "yosys.log").write_text(done.stdout, encoding="utf-8")
     if done.returncode > 0:
         raise RuntimeError(f"Yosys failed:\n{done.stdout[-2000:]}")
-    return status.is_file() and "Equivalence successfully proven" in status.read_text(encoding="utf-8")
+    return done.returncode == 0

@@ -30,7 +30,10 @@ class Explained:
     why: str
 
 
-EXPLAINED: list[Explained] = []
+EXPLAINED = [
+    Explained("hw/dma_engine/frontend/scheduler.py", "self.scheduled.beyond.eq(", "and bit 0 of 1 stuck at 1",
+              "performance", "`shares` charges a queue with a beat too many or too few for an unaligned segment."),
+]
 
 
 def line_of(mutant: Mutant) -> str:

@@ -8,7 +8,7 @@ and by its number there, so that the same design in another wrapper has parts of
 import re
 from dataclasses import dataclass
 
-__all__ = ["Item", "Module", "bits", "constant", "modules", "width"]
+__all__ = ["Item", "Module", "bits", "constant", "modules", "observable", "width"]
 
 _MODULE = re.compile(r"^module (\\\S+)\n(.*?)^end\n", flags=re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r'^(?:  attribute [^\n]*\n)*  (cell (\S+) (\S+)|process (\S+))\n(.*?)^  end\n',
@@ -124,3 +124,47 @@ def width(signal: str, widths: dict[str, int]) -> int:
         name, high, low = _SLICE.fullmatch(part).groups()
         total += widths[name] if high is None else 1 if low is None else int(high) - int(low) + 1
     return total
+
+
+_NAME = re.compile(r"\\[^\s]+|\$[^\s]+")
+_OUTPUT = re.compile(r"^  wire width \d+ (?:output|inout) .*?(\\\S+)$", flags=re.MULTILINE)
+_INSTANCE = re.compile(r"^  cell \\\S+ \S+\n(.*?)^  end\n", flags=re.MULTILINE | re.DOTALL)
+_CONNECTED = re.compile(r"^ *connect (\\\S+|\$\S+) (.*)$", flags=re.MULTILINE)
+_DRIVEN = ("Y", "Q", "DATA")
+
+
+def observable(module: Module) -> set[int]:
+    """Numbers of the items that something else than an assertion depends on."""
+    alive = set(_OUTPUT.findall(module.body))
+    for instance in _INSTANCE.findall(module.body):
+        alive.update(_NAME.findall(" ".join(value for _, value in _CONNECTED.findall(instance))))
+    wires = [(set(_NAME.findall(left)), set(_NAME.findall(right)))
+             for left, right in re.findall(r"^connect (.*?) (\S.*)$", module.body, flags=re.MULTILINE)]
+    open_: dict[int, tuple[set[str], set[str]]] = {}
+    found: set[int] = set()
+    for item in module.items():
+        if item.kind == "process":
+            names = set(_NAME.findall(re.sub(r"(?:attribute|# src|process) .*", "", item.text)))
+            driven = {name for line in re.findall(r"^ *assign (.*?\]) ", item.text, flags=re.MULTILINE)
+                      for name in _NAME.findall(line)}
+        else:
+            ports = dict(re.findall(r"^    connect \\(\S+) (.*)$", item.text, flags=re.MULTILINE))
+            reads = item.kind.startswith("memwr")
+            driven = set() if reads else {name for port in _DRIVEN for name in _NAME.findall(ports.get(port, ""))}
+            names = {name for port, value in ports.items() if reads or port not in _DRIVEN
+                     for name in _NAME.findall(value)}
+            if reads:
+                alive |= names
+                found.add(item.number)
+                continue
+        open_[item.number] = driven, names
+    while True:
+        reached = [number for number, (driven, _) in open_.items() if driven & alive]
+        further = [pair for pair in wires if pair[0] & alive and not pair[1] <= alive]
+        if not reached and not further:
+            return found
+        for number in reached:
+            alive |= open_.pop(number)[1]
+            found.add(number)
+        for _, right in further:
+            alive |= right

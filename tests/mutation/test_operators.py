@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw import emit
 from tests.mutation.equivalence import is_equivalent
 from tests.mutation.explained import Explained, explanation, line_of
-from tests.mutation.netlist import bits, constant, modules, width
+from tests.mutation.netlist import bits, constant, modules, observable, width
 from tests.mutation.operators import OPERATORS, Mutant
 from tests.mutation.schemata import candidates, choose, verilog_with_mutants, with_mutants
 
@@ -101,6 +101,27 @@ def test_a_comparison_that_another_implies():
     changes = {mutant.change: mutant for mutant in candidates(text)}
     assert is_equivalent(text, changes["lt 8 -> 9"])
     assert not is_equivalent(text, changes["lt 4 -> 5"])
+
+
+def test_logic_of_assertions_is_not_observable():
+    class Checked(wiring.Component):
+        a: In(4)
+        o: Out(4)
+
+        def elaborate(self, platform):
+            m = Module()
+            m.d.sync += Assert(self.a + 1 != 3, "three")
+            m.d.comb += self.o.eq(~self.a)
+            kept = Signal(4)
+            m.d.sync += kept.eq(self.a ^ kept)
+            with m.If(kept == 7):
+                m.d.comb += self.o.eq(0)
+            return m
+
+    top, = modules(emit.netlist(Checked(), name="top", sources=True))
+    kinds = {item.number: item.kind for item in top.items()}
+    assert Counter(kinds[number] for number in observable(top)) == {"not": 1, "xor": 1, "eq": 1, "dff": 1, "process": 2}
+    assert Counter(kinds.values())["add"] == 1
 
 
 def test_all_mutants_fit_into_one_netlist(text, found):

@@ -24,9 +24,10 @@ def test_sample(engine, seed):
     assert len(survivors) <= MOST_SURVIVORS, survivors
 
 
-def test_samples_depend_on_the_seed():
+def test_samples_depend_on_the_seed(monkeypatch):
+    monkeypatch.setattr(designs, "tested_mutants", lambda engine: list(range(1, 100)))
     assert _sample("dma", 20, 1) == _sample("dma", 20, 1) != _sample("dma", 20, 2)
-    assert _sample("ace", 10_000, 1) == list(range(1, designs.POOL["ace"] + 1))
+    assert _sample("ace", 10_000, 1) == list(range(1, 100))
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
