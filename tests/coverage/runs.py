@@ -17,7 +17,7 @@ from hw import emit
 from hw.ace import config as ace_config
 from sim.verilator.toolchain import build_root
 from tests.coverage.bins import Tally
-from tests.coverage.branches import line_map, with_branch_sources
+from tests.coverage.branches import line_map, with_branch_sources, with_few_toggles
 from tests.coverage.dat import Point, read, total
 from tests.coverage.observed import BINS, STALLS, counted_collectives
 from tests.mutation import designs
@@ -62,7 +62,8 @@ def run(engine: str, tally: Tally,
     design, name, _ = designs.design_of(engine)
     verilog = _verilog(designs.netlist_of(design, name=name), name)
     with tempfile.TemporaryDirectory(prefix="dmace-") as folder, _environment(FOLDER, folder):
-        names = (_run_dma if engine == "dma" else _run_ace)(verilog, name, tally, Path(folder), status)
+        make_runs = _run_dma if engine == "dma" else _run_ace
+        names = make_runs(with_few_toggles(verilog), name, tally, Path(folder), status)
         counts = total(read(path) for path in sorted(Path(folder).glob("*.dat")))
     build = build_root() / "coverage"
     build.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def _run_ace(verilog: str, name: str, tally: Tally, folder: Path, status: Callab
     from sim.verilator.design import Design
 
     library = build_library(ace_config.TINY, component=Design(AceEngine, ace_config.TINY), verilog=(name, verilog),
-                            coverage=True)
+                            checked=True, coverage=True)
     ready: Any = designs.Ready("ace", {}, {"library": library}, "")
     made = []
     for stalls, seed in ((True, 11), (False, 12)):

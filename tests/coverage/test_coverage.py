@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw import emit
 from tests.coverage.__main__ import main
 from tests.coverage.bins import CROSSES, Tally, collective_bins, request_bins
-from tests.coverage.branches import line_map, with_branch_sources
+from tests.coverage.branches import line_map, with_branch_sources, with_few_toggles
 from tests.coverage.dat import Point, read, total
 from tests.coverage.page import files_of, page, summary
 
@@ -67,6 +67,15 @@ def test_each_branch_has_the_line_of_its_assignment(verilog):
     assert at(r"if \(a\[0\]\) begin") == "m.d.sync += self.p.eq(self.p + 1)"
     assert at(r"^  output \[3:0\] o;") == "o: Out(4)"
     assert at(r"assign .* = a \+ .* 2'h2;") == "m.d.comb += self.o.eq(self.a + 2)"
+
+
+def test_toggles_of_registers_alone(verilog):
+    few = with_few_toggles(verilog)
+    assert len(few.splitlines()) == len(verilog.splitlines())
+    counted = {line.split()[-1].rstrip(";") for line in few.splitlines()
+               if re.match(r"  (input|output|wire|reg) ", line) and "=" not in line}
+    assert counted == {"o", "p"}
+    assert "  /*verilator coverage_off*/ input [3:0] a; /*verilator coverage_on*/" in few
 
 
 def _dat(tmp_path, *points, first="# SystemC::Coverage-3"):
