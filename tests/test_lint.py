@@ -22,7 +22,7 @@ ENDPOINT = (DoorbellSplit, MemoryPort, Puts)
 WAIVERS = Path(__file__).parents[1] / "fpga" / "lint.vlt"
 
 
-def _lint(folder, source, *, waivers=True):
+def lint(folder, source, *, waivers=True):
     """Verilator's messages about ``folder/source``; the top module has the name of the file."""
     verilator = find_verilator()
     command = [verilator.path, "--lint-only", "-Wall", "--top-module", Path(source).stem]
@@ -41,13 +41,13 @@ def _lint(folder, source, *, waivers=True):
 def test_dma_engine_is_clean(tmp_path, preset, assertions):
     text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine", assertions=assertions)
     (tmp_path / "dma_engine.v").write_text(text)
-    assert _lint(tmp_path, "dma_engine.v") == []
+    assert lint(tmp_path, "dma_engine.v") == []
 
 
 @pytest.mark.rtl
 def test_lane_is_clean(tmp_path):
     (tmp_path / "lane.v").write_text(emit.verilog(Lane(), name="lane"))
-    assert _lint(tmp_path, "lane.v") == []
+    assert lint(tmp_path, "lane.v") == []
 
 
 @pytest.mark.rtl
@@ -55,7 +55,7 @@ def test_lane_is_clean(tmp_path):
 def test_endpoint_is_clean(tmp_path, block):
     """Blocks that belong to the endpoint alone."""
     (tmp_path / "block.v").write_text(emit.verilog(block(endpoint_config.TINY), name="block"))
-    assert _lint(tmp_path, "block.v") == []
+    assert lint(tmp_path, "block.v") == []
 
 
 # Harmful forms of the warnings that are waived in a harmless form, and some that are never waived.
@@ -76,7 +76,7 @@ FAULTS = {
 def test_waivers_hide_no_fault(tmp_path, fault):
     ports, body, warning = FAULTS[fault]
     (tmp_path / "bad.v").write_text(f"module bad({ports});\n{body}\nendmodule\n")
-    assert any(line.startswith((f"%Warning-{warning}:", f"%Error-{warning}:")) for line in _lint(tmp_path, "bad.v"))
+    assert any(line.startswith((f"%Warning-{warning}:", f"%Error-{warning}:")) for line in lint(tmp_path, "bad.v"))
 
 
 @pytest.mark.rtl
@@ -84,7 +84,7 @@ def test_waivers_hide_no_fault(tmp_path, fault):
 def test_every_waiver_is_needed(tmp_path, preset):
     text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine")
     (tmp_path / "dma_engine.v").write_text(text)
-    found = _lint(tmp_path, "dma_engine.v", waivers=False)
+    found = lint(tmp_path, "dma_engine.v", waivers=False)
     seen = {re.match(r"%Warning-([A-Z]+)", line)[1] for line in found}
     assert seen == set(re.findall(r"^lint_off -rule ([A-Z]+)", WAIVERS.read_text(), flags=re.MULTILINE))
     constant = [line for line in found if re.match(r"%Warning-(CMPCONST|UNSIGNED)", line)]

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.dma_engine.config import PRESETS
-from sim.cli import soak_pcie, soak_rdma
+from sim.cli import soak_all, soak_fuzz, soak_pcie, soak_rdma
 from sim.terminal import (
     Row,
     add_config,
@@ -51,10 +51,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json(handover)
     soak_pcie.configure(designs)
     soak_rdma.configure(designs)
+    soak_fuzz.configure(designs)
+    soak_all.configure(designs)
 
 
 def run(args: argparse.Namespace) -> int:
-    verbs = {"dma": _run_copies, "handover": _run_handover, "pcie": soak_pcie.run, "rdma": soak_rdma.run}
+    verbs = {"dma": _run_copies, "handover": _run_handover, "pcie": soak_pcie.run, "rdma": soak_rdma.run,
+             "fuzz": soak_fuzz.run, "all": soak_all.run}
     return verbs[args.design](args)
 
 

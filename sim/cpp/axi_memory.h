@@ -67,6 +67,33 @@ public:
           read_last_(reads_.size()), write_last_(reads_.size()), read_waiting_(targets_.size()),
           read_ready_(targets_.size()) {}
 
+    // Restarts with nothing in flight, the same contents and other random numbers, as a manager after its reset expects.
+    void clear(const MemoryOptions& options) {
+        options_ = options;
+        random_ = Random(options.seed);
+        out = {};
+        for (auto& waiting : reads_) waiting.clear();
+        std::fill(read_last_.begin(), read_last_.end(), 0);
+        std::fill(write_last_.begin(), write_last_.end(), 0);
+        for (auto& waiting : read_waiting_) waiting = {};
+        for (auto& ready : read_ready_) ready.clear();
+        streaming_ = false;
+        addresses_.clear();
+        contents_.clear();
+        filling_.clear();
+        filling_enabled_.clear();
+        written_.clear();
+        free_entries_.clear();
+        responses_ = {};
+        illegal_accesses_ = failing_read_ = failing_write_ = 0;
+    }
+
+    // Whether no response is outstanding.
+    bool idle() const {
+        return responses_.empty() && addresses_.empty() && contents_.empty() && filling_.empty() &&
+               std::all_of(reads_.begin(), reads_.end(), [](const auto& waiting) { return waiting.empty(); });
+    }
+
     uint64_t illegal_accesses() const { return illegal_accesses_; }
     const MemoryCounts& counts() const { return counts_; }
     const std::vector<Target>& targets() const { return targets_; }

@@ -18,6 +18,7 @@ import cocotb
 
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.words import Command, Status
+from sim.configurations import configuration
 from sim.dma.compare_ark import Item as ArkItem
 from sim.dma.compare_requests import Item, RequestMaker
 from sim.dma.compare_rings import RingPoster
@@ -273,7 +274,7 @@ class Comparison(Sections):
 async def compare(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
-    config = PRESETS[options["config"]]
+    config = configuration(options["sizes"]) if "sizes" in options else PRESETS[options["config"]]
     bench = DmaTestbench(dut, config, seed=options["seed"], stalls=options["stalls"],
                          latency=options["latency"])
     await bench.start()

@@ -54,8 +54,10 @@ class ArkQueues:
     def __init__(self, make: "RequestMaker") -> None:
         self.make, self.bench, self.rng, self.config = make, make.bench, make.rng, make.config
         extended = range(self.config.extended)
-        self.queues = set(self.rng.sample(extended, self.rng.randint(1, len(extended) - 1)))
         self.segments = 2 if self.config.regions <= 16 else 6
+        # One connection belongs to none of them, and two domains have eight regions.
+        most = min(len(extended), self.config.connections, (self.config.regions - 11) // self.segments + 1) - 1
+        self.queues = set(self.rng.sample(extended, self.rng.randint(1, most)))
         self.homes: dict[int, Home] = {}
         self.wanted = list(BAD)
 
@@ -67,7 +69,8 @@ class ArkQueues:
         taken = {home.connection for home in self.homes.values()}
         connection = next(number for number in connections if number not in taken)
         destinations = [await self.make.region(numbers.pop(0), domain.number, False, True,
-                                               "small" if self.config.pages > 32 and rng.random() < 0.3 else None)
+                                               "small" if self.config.pages > 32 and rng.random() < 0.3 and
+                                               self.make.pages_left >= 3 else None)
                         for _ in range(self.segments)]
         home = Home(domain, rng.randrange(domain.source + 1), destinations, connection,
                     rng.randrange(min(destinations) + 1), [self._array() for _ in range(2)])

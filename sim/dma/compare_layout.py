@@ -129,6 +129,11 @@ class MemoryLayout:
                 self._taken.append((base, base + length + PAGE_BYTES))
                 return base
 
+    @property
+    def pages_left(self) -> int:
+        """Unused entries of the page table; a region with pages takes three."""
+        return self._free_page
+
     async def region(self, number: int, domain: int, readable: bool, writable: bool, kind: str | None) -> int:
         """A region, contiguous or of "small" or "large" pages; of one with pages, the last is missing."""
         bench, rng = self.bench, self.rng

@@ -37,7 +37,8 @@ def runs(config: DmaConfig, single: int, together: int) -> tuple[Soak, ...]:
     """Runs with ``single`` requests one at a time, and ``together`` back to back."""
     quick, slow = Target(read_latency=20, write_latency=20), Target(read_latency=100, write_latency=100)
     # Some queue's words are more than can wait; a thread posts as many as it knows to fit.
-    depth, share = config.queue_depth, -(-together // config.queues)
+    queues = min(config.queues, config.regions // 2)
+    depth, share = config.queue_depth, -(-together // queues)
     anywhere = {"size_from": 1, "random_shift": _SHIFTS}
     return (
         Soak("one at a time", Flow(size=1100, requests=single, **anywhere), quick, {}),
@@ -45,6 +46,6 @@ def runs(config: DmaConfig, single: int, together: int) -> tuple[Soak, ...]:
         Soak("small ones back to back", Flow(size=3 * config.beat_bytes, depth=depth, requests=together, **anywhere),
              quick, {}),
         Soak("all queues, disorder, stalls",
-             Flow(count=config.queues, size=9000, depth=depth, burst=2, requests=share, **anywhere), slow,
+             Flow(count=queues, size=9000, depth=depth, burst=2, requests=share, **anywhere), slow,
              {"out_of_order": True, "jitter": 80, "stall": 0.2}),
     )

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``dmace soak fuzz``: arbitrary bits at the DMA engine's doorbells, rings and registers, and the checks of it.
+
+::
+
+    program = build_fuzz(TINY)
+    result = run_fuzz(program, seed=1, runs=1000)
+    assert not result["finding"], result["job"]
+
+A job is a list of steps: stores of any bits to the doorbells of a ring, of an ARK queue and of a native queue, any
+descriptors, any value in any register that holds no address, error responses, revoked regions, and ``rst`` at any
+moment, while memory delays, reorders and stalls. Checked are:
+
+* no byte is written, and no read issued, outside the regions, words, records and flags of the queues;
+* another queue, whose copies are valid, completes all of them, with the right bytes;
+* afterwards RESET of every queue ends, and all queues copy right bytes and count all requests.
+
+A job that reaches states of queues, results or counts that no other had is kept and changed further. A job with a
+finding is shortened; its text replays it.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.header import c_header
+from sim.cpp.clocked import ClockedInputs
+from sim.cpp.harness import HarnessFailed
+from sim.verilator.build import Status
+from sim.verilator.design import Design
+from sim.verilator.program import Program, build_program
+
+__all__ = ["build_fuzz", "run_fuzz"]
+
+_CPP = Path(__file__).parents[1] / "cpp"
+_SOURCES = ("fuzz.h", "fuzz_job.h", "epoch.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
+
+
+def build_fuzz(config: DmaConfig, *, checked: bool = False, status: Status | None = None) -> Program:
+    """Build the program for ``DmaEngine(config)``, which must have 4 queues, 2 extended ones and 16 regions or more.
+
+    Parameters
+    ----------
+    config : DmaConfig
+    checked : bool
+        With the assertions of the design, which stop it; slower.
+    status : callable, optional
+        Receives the status of the build.
+
+    Raises
+    ------
+    ValueError
+        If the configuration is too small.
+    BuildFailed
+        If Verilator or the compiler fails.
+    """
+    from hw.dma_engine.engine import DmaEngine
+
+    if config.queues < 4 or config.regions < 16:
+        raise ValueError(f"The fuzzer needs 4 queues and 16 regions, not {config.queues} and {config.regions}")
+    return build_program(Design(ClockedInputs, Design(DmaEngine, config)), name="fuzz", main=_CPP / "fuzz.cpp",
+                         sources=[_CPP / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
+                         defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
+                         checked=checked, status=status)
+
+
+def run_fuzz(program: Program, *, seed: int = 1, runs: int = 1, job: str | Path = "",
+             timeout: float = 3600) -> dict[str, Any]:
+    """Run random jobs up to the first with a finding, or the job of a file.
+
+    Returns ``runs``, ``stores`` (words at doorbells), ``copies`` (valid ones, all checked), ``features`` (states that
+    were reached), ``kept`` jobs, the ``finding``, a sentence or "", and the ``job``, its text or "".
+
+    Raises
+    ------
+    HarnessFailed
+        If the program did not end, or the job is not one.
+    """
+    command = [str(program.path), "--seed", str(seed), "--runs", str(runs), "--job", str(job)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise HarnessFailed(f"The fuzzer was stopped after {timeout} s without an end.") from None
+    if done.returncode:
+        raise HarnessFailed(f"The fuzzer stopped: {done.stderr.strip() or f'status {done.returncode}'}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
