@@ -92,8 +92,12 @@ private:
 
     // Resets engine and memory; what memory contains remains.
     void restart() {
+        // In its first cycles the engine may still make transfers.
+        engine_.hold(true);
+        ticks(4);
         engine_.memory.clear(options_);
-        engine_.reset(4);
+        engine_.hold(false);
+        engine_.tick();
         start_ = engine_.cycle;
     }
 

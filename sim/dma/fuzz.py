@@ -38,12 +38,15 @@ _CPP = Path(__file__).parents[1] / "cpp"
 _SOURCES = ("fuzz.h", "fuzz_job.h", "epoch.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
 
 
-def build_fuzz(config: DmaConfig, *, checked: bool = False, status: Status | None = None) -> Program:
+def build_fuzz(config: DmaConfig, *, engine: Design | None = None, checked: bool = False,
+               status: Status | None = None) -> Program:
     """Build the program for ``DmaEngine(config)``, which must have 4 queues, 2 extended ones and 16 regions or more.
 
     Parameters
     ----------
     config : DmaConfig
+    engine : Design, optional
+        In place of ``DmaEngine(config)``, with the same ports.
     checked : bool
         With the assertions of the design, which stop it; slower.
     status : callable, optional
@@ -60,8 +63,9 @@ def build_fuzz(config: DmaConfig, *, checked: bool = False, status: Status | Non
 
     if config.queues < 4 or config.regions < 16:
         raise ValueError(f"The fuzzer needs 4 queues and 16 regions, not {config.queues} and {config.regions}")
-    return build_program(Design(ClockedInputs, Design(DmaEngine, config)), name="fuzz", main=_CPP / "fuzz.cpp",
-                         sources=[_CPP / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
+    return build_program(Design(ClockedInputs, engine or Design(DmaEngine, config)), name="fuzz",
+                         main=_CPP / "fuzz.cpp", sources=[_CPP / source for source in _SOURCES],
+                         generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
                          checked=checked, status=status)
 

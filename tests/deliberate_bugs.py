@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A deliberate bug of each class, and what finds it independently: ``python -m tests.deliberate_bugs [name ...]``.
+
+A copy of the sources under ``build/bugs`` gets one bug at a time, and each of its tests runs there: proofs, tests of
+the block, tests of the part that contains it, simulations of the engine. ``docs/verification.md`` has the table.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["BUGS", "Bug", "finds"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SEED = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bug:
+    """``old``, which occurs once in the file ``path``, becomes ``new``; then each test of ``means`` fails."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    means: tuple[str, ...]
+
+
+_WHOLE_ENGINE = "tests/test_four_state.py::test_no_x_of_rtl"
+
+BUGS = [
+    Bug(name="bounds check off by one", path="hw/dma_engine/frontend/legalizer.py",
+        old="a.dst_end > a.dst_length)", new="a.dst_end > a.dst_length + 1)",
+        means=("tests/formal/test_legalizer.py::test_legalizer",
+               "tests/dma_engine/frontend/test_legalizer.py::test_statuses")),
+    Bug(name="credit leak", path="hw/stream/credit.py",
+        old="self.available - self.take + self.give, self.available + self.give",
+        new="self.available - self.take, self.available + self.give",
+        means=("tests/formal/test_credits.py::test_credits_add_up[5-3-2]", "tests/stream/test_credit.py::test_count")),
+    Bug(name="RC before B", path="hw/dma_engine/completion/window_table.py",
+        old="lookup.marked.eq(found.generation != expected)", new="lookup.marked.eq(1)",
+        means=("tests/dma_engine/completion/test_window_table.py::test_random",
+               "tests/dma_engine/completion/test_retire.py::test_random",
+               _WHOLE_ENGINE)),
+    Bug(name="stale page entry", path="hw/dma_engine/frontend/legalizer.py",
+        old="| (segment.jumps & ~pages.next.present)", new="| 0",
+        means=("tests/formal/test_legalizer.py::test_legalizer",
+               "tests/dma_engine/frontend/test_legalizer.py::test_statuses")),
+    Bug(name="sequence-number wrap", path="hw/ace/link/receiver.py",
+        old="sequence_overflows.eq(ahead & ~carried)", new="sequence_overflows.eq(0)",
+        means=("tests/ace/link/test_port.py::test_link", "tests/ace/link/test_faults.py::test_random_collectives")),
+    Bug(name="tag reuse", path="hw/pcie/requester/event_pair.py",
+        old="event.valid & (bits[0].data ^ bits[1].data)", new="event.valid & ~(bits[0].data ^ bits[1].data)",
+        means=("tests/pcie/requester/test_tags.py::test_pairs", "tests/pcie/requester/test_tags.py::test_pool",
+               "tests/pcie/requester/test_reads.py::test_random")),
+    Bug(name="lost abort", path="hw/ace/transmit.py",
+        old="port.valid.eq(beat | abort)", new="port.valid.eq(beat)",
+        means=("tests/ace/test_transmit.py::test_transmit", "tests/ace/test_recovery.py::test_random_errors")),
+    Bug(name="missed carry", path="hw/ace/numerics/integer.py",
+        old="compare if not n else compare | whole", new="compare if not n else compare",
+        means=("tests/ace/numerics/test_integer.py::test_words", "tests/ace/numerics/test_alu.py::test_corners")),
+    Bug(name="missing reset", path="hw/common/sweep.py",
+        old="done = Signal(width + 1)", new="done = Signal(width + 1, reset_less=True)",
+        means=(_WHOLE_ENGINE,
+               "tests/sim/dma/test_handover.py::test_no_store_after_the_end_of_an_epoch")),
+]
+
+
+def finds(bug: Bug, means: str) -> bool:
+    """Whether this test, ``FILE::NAME``, fails with the bug. Raises RuntimeError if it could not run."""
+    tree = ROOT / "build" / "bugs" / bug.name.replace(" ", "-")
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    for folder in ("hw", "tests", "sim", "fpga", "dmace"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    (tree / "build").mkdir()
+    if (ROOT / "build/linux").is_dir():         # Icarus
+        (tree / "build/linux").symlink_to(ROOT / "build/linux")
+    path = tree / bug.path
+    path.write_text(path.read_text().replace(bug.old, bug.new))
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+         "--seed", SEED, means],
+        cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False)
+    shutil.rmtree(tree)
+    if result.returncode not in (0, 1) or (" skipped" in result.stdout and " passed" not in result.stdout):
+        raise RuntimeError(f"{means} did not run with the bug {bug.name!r}:\n{result.stdout[-3000:]}")
+    return result.returncode == 1
+
+
+def main(names: list[str]) -> int:
+    """Run the bugs of these names, or all; returns the number of means that found nothing."""
+    missed = 0
+    for bug in BUGS:
+        if names and bug.name not in names:
+            continue
+        for means in bug.means:
+            found = finds(bug, means)
+            missed += not found
+            print(f"{bug.name:24} {'found' if found else 'NOT FOUND':10} {means}", flush=True)
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1:])))

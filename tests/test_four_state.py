@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Without initial values: X in Icarus Verilog, of the RTL and of its gates, and random values in Verilator.
+
+Icarus is this machine's, or the package of Debian's, which is downloaded once; without either, its tests are skipped.
+"""
+
+import re
+
+import pytest
+
+from hw.dma_engine.config import TINY
+from hw.dma_engine.engine import DmaEngine
+from hw.errors import UserError
+from sim.cpp import Flow, build_harness
+from sim.four_state import Script, find_icarus, gate_level, simulate
+from sim.verilator.design import Design, verilog_of
+from sim.verilator.initial_values import without_initial_values
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def icarus():
+    try:
+        return find_icarus()
+    except UserError as reason:
+        pytest.skip(f"Icarus Verilog is missing (apt install iverilog): {reason}")
+
+
+@pytest.fixture(scope="module")
+def text():
+    return verilog_of(Design(DmaEngine, TINY), name="dma_engine", assertions=False)
+
+
+def test_no_x_of_rtl(icarus, text, tmp_path):
+    assert simulate(icarus, without_initial_values(text), Script(TINY), tmp_path) == []
+
+
+@pytest.mark.synth
+def test_no_x_of_gates(icarus, text, tmp_path):
+    assert simulate(icarus, gate_level(text, top="dma_engine"), Script(TINY), tmp_path) == []
+
+
+def _without_reset(text, module, register):
+    """The Verilog without the reset of one register."""
+    start = text.index(f"module {module}(") if f"module {module}(" in text else text.index(f"module {module} (")
+    end = text.index("endmodule", start)
+    body = text[start:end]
+    following = re.search(rf"^    {re.escape(register)} ?<= (\S+) ?;$", body, flags=re.MULTILINE)[1]
+    changed, count = re.subn(rf"    if \(rst\) begin\n      {re.escape(following)} ? = \d+'\w+;\n    end\n", "", body)
+    assert count == 1
+    return text[:start] + changed + text[end:]
+
+
+@pytest.mark.parametrize("module, register, shown", [
+    (r"\dma_engine.sweep", "done", "m_axi__rready"),
+    (r"\dma_engine.mover.read.credit", "available", "events__read__valid"),
+])
+def test_a_missing_reset_is_found(icarus, text, tmp_path, module, register, shown):
+    wrong = _without_reset(text, module, register)
+    found = {finding.what for finding in simulate(icarus, without_initial_values(wrong), Script(TINY), tmp_path)}
+    assert shown in found
+
+
+def test_a_wrong_byte_is_found(icarus, text, tmp_path):
+    """And a copy that never ends."""
+    script, text = Script(TINY), without_initial_values(text)
+    script.moves[1] = (script.moves[1][0] + 1, *script.moves[1][1:])
+    words = list(Script(TINY).words())
+    script.words = lambda: iter(words)
+    assert [finding.what for finding in simulate(icarus, text, script, tmp_path)] == ["a copied byte"] * 8
+    script.words = lambda: iter(words[:2])
+    assert [finding.what for finding in simulate(icarus, text, script, tmp_path, cycles=3000)] == ["no end"]
+
+
+def test_initial_values_are_removed():
+    text = ("module a(clk);\n  reg [3:0] x = 4'h0;\n  reg \\$auto$verilog_backend.cc:1$2  = 0;\n  reg y = 1'h1;\n"
+            "  initial begin : \\initial$m \n    integer row;\n    m[0] = 1;\n  end\nendmodule\n")
+    assert without_initial_values(text) == (
+        "module a(clk);\n  reg [3:0] x ;\n  reg \\$auto$verilog_backend.cc:1$2  = 0;\n  reg y ;\nendmodule\n")
+    with pytest.raises(RuntimeError, match=r"^An initial value remains: reg z = x;$"):
+        without_initial_values("  reg z = x;\n")
+
+
+@pytest.mark.rtl
+def test_random_initial_values(seed):
+    """Copies with several initial values of all registers and memories take the same cycles."""
+    harness = build_harness(TINY, initial=False)
+    flows = [Flow(count=4, size=300, depth=6, random_shift=TINY.beat_bytes, requests=30)]
+    results = [harness.run(flows, seed=seed, stall=0.1, initial_seed=number) for number in (0, 1, 2, seed % 1000 + 3)]
+    assert len({result["cycles"] for result in results}) == 1
+    assert all(result["checked"] == {"requests": 120, "bytes": 36000, "wrong_bytes": 0} for result in results)
