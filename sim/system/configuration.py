@@ -16,7 +16,7 @@ from .networks import LinkConfig, check_network, default_links
 from .parts import Npu, check
 from .stragglers import Stragglers
 
-__all__ = ["ENDPOINTS", "MAX_RANKS", "EndpointKind", "LinkConfig", "MachineConfig", "Npu"]
+__all__ = ["ABORT_BEATS", "ENDPOINTS", "MAX_RANKS", "EndpointKind", "LinkConfig", "MachineConfig", "Npu"]
 
 MAX_RANKS = 1024
 ORDERS = ("priority-lifo", "lifo", "fifo", "priority")
@@ -25,6 +25,8 @@ TURNS = ("message", "age", "fifo")
 SIZES = ("endpoint", "rule")
 SHARING = ("reserved", "demand")
 MOST_CYCLES = 1_000_000
+ABORT_BEATS = 2
+"""Free entries, besides those for a packet, of the memory of packets that are not acknowledged: for ABORTs."""
 BEATS = (8, 16, 32, 64, 128)
 """Bytes of a beat that an accelerator can have."""
 
@@ -102,6 +104,9 @@ class MachineConfig:
     receive_buffer_bytes : int or None
         Receive buffer of a port, for payload: a packet starts when the neighbour's credits suffice for the longest one.
         None for no limit. Only with ``whole_packets``.
+    replay_bytes : int or None
+        Memory of a port, for payload of packets that wait or are not acknowledged. None for no limit. Only with
+        ``receive_buffer_bytes``.
     whole_packets : bool
         Simulate each packet, none of which crosses the end of a position in the slot; otherwise simulate runs of up to
         ``message_bytes``.
@@ -151,6 +156,7 @@ class MachineConfig:
     whole_packets: bool = False
     bank_stalls: bool = False
     receive_buffer_bytes: int | None = None
+    replay_bytes: int | None = None
     beat_bytes: int = 64
     sizes: str = "endpoint"
     sharing: str = "reserved"
@@ -188,7 +194,7 @@ class MachineConfig:
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
         check("a machine", self, "chunk_bytes", "chunks", "most_chunks", "message_bytes", "packet_bytes",
-              "header_bytes", "receive_buffer_bytes", "beat_bytes", "clock_hz")
+              "header_bytes", "receive_buffer_bytes", "replay_bytes", "beat_bytes", "clock_hz")
         put("_kind", by_rule(self) if self.sizes == "rule" else self.endpoint)
         self._check_together()
 
@@ -220,6 +226,13 @@ class MachineConfig:
             if self.receive_buffer_bytes < self.packet_bytes:
                 raise UserError(f"receive_buffer_bytes must hold the longest packet of {self.packet_bytes:,} bytes, "
                                 f"not {self.receive_buffer_bytes:,}.")
+        if self.replay_bytes is not None:
+            if self.receive_buffer_bytes is None:
+                raise UserError("replay_bytes holds packets until a report acknowledges them, so it needs "
+                                "receive_buffer_bytes.")
+            if self.replay_bytes < (least := self.packet_bytes + ABORT_BEATS * self.beat_bytes):
+                raise UserError(f"replay_bytes must hold the longest packet and {ABORT_BEATS} beats, {least:,} bytes, "
+                                f"not {self.replay_bytes:,}.")
         if self.bank_stalls and (not self.whole_packets or self.fold or kind.engine != "sram"):
             raise UserError("bank_stalls are those of packets and of each rank in an SRAM, so they need "
                             "whole_packets=true, fold=false and an endpoint with SRAM, not whole_packets="

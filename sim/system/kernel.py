@@ -8,9 +8,10 @@ and one rank can represent all ranks of a symmetric machine.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import ceil
 from typing import Any, TypeVarTuple
 
-__all__ = ["SECOND", "Kernel", "Server", "picoseconds", "ticks_per_byte"]
+__all__ = ["SECOND", "Kernel", "Server", "next_cycle", "picoseconds", "ticks_per_byte"]
 
 _Arguments = TypeVarTuple("_Arguments")
 
@@ -26,6 +27,11 @@ def picoseconds(seconds: float) -> int:
 def ticks_per_byte(bytes_per_s: float | None) -> float:
     """Picoseconds per byte; 0 without a limit (None)."""
     return 0.0 if bytes_per_s is None else SECOND / bytes_per_s
+
+
+def next_cycle(time: float, cycle: float) -> int:
+    """When the first clock cycle of ``cycle`` picoseconds begins that does not begin before ``time``."""
+    return round(ceil(time / cycle - 1e-6) * cycle)
 
 
 class Kernel:

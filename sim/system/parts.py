@@ -16,8 +16,9 @@ RANGES = {
     "port_bytes": (1, 1 << 30), "per_dimension": (1, 1 << 30), "chunk_bytes": (64, 1 << 60), "chunks": (1, 1 << 20),
     "most_chunks": (8, 1 << 20),
     "message_bytes": (64, 1 << 60), "packet_bytes": (1, 1 << 60), "header_bytes": (0, 1 << 20),
-    "beat_bytes": (1, 1 << 20), "receive_buffer_bytes": (1, 1 << 60), "leaf_ranks": (1, 1 << 20),
-    "oversubscription": (1.0, 1e6), "spine_latency_s": (0.0, 1e3), "load": (0.0, 1.0), "jobs": (1, 1 << 20),
+    "beat_bytes": (1, 1 << 20), "receive_buffer_bytes": (1, 1 << 60), "replay_bytes": (1, 1 << 60),
+    "leaf_ranks": (1, 1 << 20), "oversubscription": (1.0, 1e6), "spine_latency_s": (0.0, 1e3), "load": (0.0, 1.0),
+    "jobs": (1, 1 << 20),
     "period_s": (0.0, 1e3), "rank": (0, 1 << 20), "compute": (1.0, 1e6), "link": (1.0, 1e6), "jitter": (0.0, 1e3),
     "seed": (0, 1 << 60), "launch_s": (0.0, 1.0), "sync_s": (0.0, 1.0)}
 """Least and greatest value by name; integers where both are."""

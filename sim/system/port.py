@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from hw.ace.config import AHEAD_BEATS
 
 from .background import Backlog
-from .configuration import LinkConfig, MachineConfig
-from .credits import Credits
-from .kernel import SECOND, Kernel, Server, picoseconds, ticks_per_byte
+from .configuration import ABORT_BEATS, LinkConfig, MachineConfig
+from .credits import Credits, Report
+from .kernel import SECOND, Kernel, Server, next_cycle, picoseconds, ticks_per_byte
 
 __all__ = ["Port", "Queued", "Sender", "Taken"]
 
@@ -28,6 +28,10 @@ _REGISTERS = 2
 
 _FREE_CYCLES = 2
 """Cycles from a beat that leaves that memory until the next packet can be chosen."""
+
+_RELEASE_CYCLES = 4
+"""Cycles from a report's arrival until the first packet that it acknowledges has left the memory of unacknowledged
+packets, and the next one can be chosen. The others leave one per cycle."""
 
 
 class Sender(Protocol):
@@ -112,6 +116,13 @@ class Port:
         # Of the grain on the link: its bytes, and when the memory before the registers will have none of them.
         self._size, self._empty = 0, 0
         registers = config.kind.engine == "sram"
+        # A link takes at most one beat, or packet without payload, per cycle; and beats arrive in whole cycles.
+        self._cycle = cycle if registers and config.whole_packets else 1
+        self._least = round(cycle) if registers and config.whole_packets else 0
+        # Bytes in the memory of unacknowledged packets, and the most that permit a further one.
+        self._kept, self._most_kept = 0, inf
+        if config.replay_bytes is not None:
+            self._most_kept = config.replay_bytes - config.packet_bytes - ABORT_BEATS * self._beat
         self._known = round(_FREE_CYCLES * cycle - _REGISTERS * self._beat * self.per_byte) if registers else 0
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
@@ -136,13 +147,14 @@ class Port:
         """When the grain on the link has left free entries for another."""
         assert self._most is not None
         spare = self._most - self._waiting
-        if spare < 0:
+        if spare < 0 or self._kept > self._most_kept:
             return inf
         return 0 if self._size <= spare else self._empty - round(spare * self.per_byte)
 
     def reserve(self, payload: int) -> None:
         """The picker has granted a grain, which :meth:`put` follows."""
         self._waiting += payload
+        self._kept += payload
         self._reserved += 1
 
     def put(self, entry: Queued) -> None:
@@ -163,6 +175,7 @@ class Port:
             # Messages of several ports are read packet by packet, so none waits for another whole message.
             reads = max(now, reader.pass_through(payload) - round(payload * reader.per_byte))
             self._waiting += payload
+            self._kept += payload
             self._queue.append((reads + self._delay, payload, packets, arrived, arguments))
         if not self._busy:
             self._begin(now)
@@ -199,7 +212,7 @@ class Port:
                 self._kernel.at(self._woken, self._kernel.decide, self._key, self._choose)
             return
         wire = payload + packets * self._header
-        ticks = ceil(wire * self.per_byte - 1e-6)
+        ticks = max(ceil(wire * self.per_byte - 1e-6), self._least)
         begin = max(now, self._free)
         if self._backlog is not None:
             begin += ceil(self._backlog.before(begin, ticks))
@@ -211,24 +224,26 @@ class Port:
         self.packets += packets
         self.busy += ticks
         self._kernel.at(max(now, self._free - self._ahead), self._ended)
-        there = self._free + self._latency
+        there = next_cycle(self._free, self._cycle) + self._latency
         if credits is not None:
             credits.spend(filled)
-            self._kernel.at(there, self.peer.comes, filled, credits.report(now))
+            self._kernel.at(there, self.peer.comes, filled, payload, credits.report(now))
         if arrived is not None:
             self._kernel.at(there, arrived, *arguments)
 
     # -- Receive buffers
 
-    def comes(self, filled: int, reported: int) -> None:
-        """A packet has arrived, with ``filled`` bytes of the receive buffer, and a report of ``reported`` bytes that
-        have left the neighbour's."""
+    def comes(self, filled: int, payload: int, reported: Report) -> None:
+        """A packet has arrived, with ``filled`` bytes of the receive buffer, and a report about the neighbour's."""
         credits, now = self._credits, self._kernel.now
         assert credits is not None
         if filled:
-            credits.arrived(now)
-        if reported:
-            self._kernel.at(now + credits.counted, self._gain, reported)
+            credits.arrived(now, payload)
+        if reported.left:
+            self._kernel.at(now + credits.counted, self._gain, reported.left)
+        if self._most_kept < inf:
+            for number, size in enumerate(reported.payloads):
+                self._kernel.at(now + round((_RELEASE_CYCLES + number) * self._cycle), self._release, size)
         self._kernel.decide(self._key, self._choose)
 
     def leaves(self, size: int, begin: int, end: int) -> None:
@@ -236,6 +251,13 @@ class Port:
         if self._credits is not None:
             self._credits.leaves(size, begin, end)
             self._kernel.decide(self._key, self._choose)
+
+    def _release(self, size: int) -> None:
+        """The neighbour has a packet of ``size`` bytes."""
+        held = self._kept > self._most_kept
+        self._kept -= size
+        if held and self._kept <= self._most_kept:
+            self._has_free()
 
     def _gain(self, size: int) -> None:
         assert self._credits is not None

@@ -26,6 +26,7 @@ def as_rtl(accelerator: AceConfig, shape: tuple[int, ...], *, link_rate: float, 
         shape=shape, endpoint=kind_of(accelerator, "rtl"), links=link, order="fifo", both=both, turns="message",
         whole_packets=True, bank_stalls=not fold, memory_pool="separate",
         receive_buffer_bytes=accelerator.link_beats * accelerator.beat_bytes,
+        replay_bytes=accelerator.replay_beats * accelerator.beat_bytes,
         clock_hz=CLOCK_HZ, calibration=calibration, fold=fold,
         npu=Npu(memory_latency_s=memory_latency / CLOCK_HZ, bus_bytes_per_s=accelerator.beat_bytes * CLOCK_HZ),
         **rules_of(accelerator))

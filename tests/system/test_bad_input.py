@@ -36,6 +36,8 @@ from sim.system.workloads import csv_file
     ("receive_buffer_bytes", "64KiB", r"receive_buffer_bytes counts packets of an accelerator, so it needs "
                                       r"whole_packets=true and an endpoint with SRAM, not whole_packets=false and the "
                                       r"endpoint ace\."),
+    ("replay_bytes", "64KiB", r"replay_bytes holds packets until a report acknowledges them, so it needs "
+                              r"receive_buffer_bytes\."),
     ("bank_stalls", "true", r"bank_stalls are those of packets and of each rank in an SRAM, so they need "
                             r"whole_packets=true, fold=false and an endpoint with SRAM, not whole_packets=false, "
                             r"fold=true and the endpoint ace\."),
@@ -53,6 +55,9 @@ def test_settings_that_belong_together_come_in_any_order():
     assert made == apply(config, dict(reversed(together.items()))) and made.receive_buffer_bytes == 1 << 16
     with pytest.raises(UserError, match=r"^receive_buffer_bytes must hold the longest packet of 256 bytes, not 100\.$"):
         apply(config, {"whole_packets": True, "receive_buffer_bytes": 100})
+    with pytest.raises(UserError, match=r"^replay_bytes must hold the longest packet and 2 beats, 384 bytes, not "
+                                        r"383\.$"):
+        apply(config, {**together, "replay_bytes": 383})
 
 
 def test_sizes_by_rule():

@@ -21,9 +21,22 @@ def test_a_report_after_32_cycles():
     credits.leaves(256, at(100), at(132))
     assert credits.due == at(135)
     # 31 of 32 beats have left. The last one is reported 33 cycles later.
-    assert credits.report(at(135)) == 31 * 8
+    assert credits.report(at(135)) == (31 * 8, (0,))
     assert credits.due == at(168)
-    assert credits.report(at(168)) == 8
+    assert credits.report(at(168)) == (8, ())
+    assert credits.due is None
+
+
+def test_a_report_has_what_arrived_three_cycles_before():
+    """The others are reported by a later packet: 32 cycles after they count, or at once if they are four."""
+    credits = Credits(CONFIG)
+    for cycle in (100, 101, 102, 103, 104):
+        credits.arrived(at(cycle), 8 * cycle)
+    assert credits.report(at(104)) == (0, (800, 808))
+    assert credits.due == at(105 + 32)
+    credits.arrived(at(106), 64)
+    assert credits.due == at(109 + 1)
+    assert credits.report(at(110)) == (0, (816, 824, 832, 64))
     assert credits.due is None
 
 
@@ -73,3 +86,19 @@ def test_a_credit_packet_takes_the_link():
         sent.append((link["payload_bytes"], link["packets"], link["wire_bytes"]))
     (payload, packets, wire), (same, more, longer) = sent
     assert payload == same and more > packets and longer - wire == 16 * (more - packets)
+
+
+def test_the_memory_of_unacknowledged_packets_limits_a_link():
+    """A packet stays there until a report of its arrival is back. Here three of four beats fit, besides two beats for
+    ABORTs: 12 beats for each round trip, of twice the link's latency and some cycles. In each direction 8,192 beats
+    cross the link."""
+    def cycles(replay):
+        machine = Machine(MachineConfig(
+            shape=(2,), endpoint="wide", links=LinkConfig(bytes_per_s=64e9, latency_s=100e-9), whole_packets=True,
+            receive_buffer_bytes=1 << 16, replay_bytes=replay, beat_bytes=64, clock_hz=1e9))
+        machine.issue("ALL_REDUCE", 1 << 20)
+        machine.run()
+        return machine.now * 1e9
+
+    assert cycles(None) == cycles(1 << 16) == cycles(32 << 10) < 25_000
+    assert 8192 / 12 * 200 < cycles(16 * 64) < 8192 / 12 * 260
