@@ -15,6 +15,7 @@ from .endpoint import WAITS, Decision, Endpoint
 from .grains import Grain, Leg
 from .kernel import Server
 from .lanes import Lanes
+from .packet_picker import OFFER_CYCLES, READ_CYCLES, PacketPicker
 from .picker import Picker
 
 __all__ = ["Accelerator"]
@@ -28,10 +29,14 @@ def _grant_comes(endpoint: Endpoint) -> Callable[..., object]:
 _DRAIN, _FILL = 0, 1
 """Users of the banks."""
 
-_RECEIVE_CYCLES, _TRANSMIT_CYCLES = 4, 2
-"""By the contracts of ``link``, ``receive`` and ``transmit``: from a packet's arrival, and from its choice, until its
-first beat is requested from the SRAM."""
+_RECEIVE_CYCLES = 4
+"""By the contracts of ``link`` and ``receive``: from a packet's arrival until its first beat is requested from the
+SRAM."""
 
+_MOVE_CYCLES = {_FILL: 6, _DRAIN: 2}
+"""By the contracts of ``fill`` and ``drain``: from the arrival of a beat from memory until its write is requested from
+the SRAM; and from a beat's write to memory, six cycles after its read was requested, until a cycle with a request for
+the same bank."""
 
 LEAST_COARSE = 8
 """Coarse chunks in slots, at least, even if they are longer than the SRAM: several for each phase and direction."""
@@ -55,8 +60,14 @@ class Accelerator(Endpoint):
                              cycle=cycle) for pipe, ports in enumerate(built.pipe_ports)]
         self._readers = [Server(self.kernel, rate) for _ in range(kind.pipes)]
         packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
-        self._pickers = [Picker(self.kernel, self.key(Decision.PICK + pipe), reader, delay=self.wait["transmit_cycles"],
-                                packets=packets, read=partial(self._read, pipe) if self._banks else None, cycle=cycle)
+        picker: type[Picker | PacketPicker] = Picker
+        delay, self._entered = self.wait["transmit_cycles"], 0
+        if config.whole_packets:
+            picker, delay = PacketPicker, delay - round(READ_CYCLES * cycle)
+            self._entered = round(_RECEIVE_CYCLES * cycle)
+            self.next_packet = round(OFFER_CYCLES * cycle) if config.turns == "message" else 0
+        self._pickers = [picker(self.kernel, self.key(Decision.PICK + pipe), reader, delay=delay, packets=packets,
+                                read=partial(self._read, pipe) if self._banks else None, cycle=cycle)
                          if config.turns == "message" else None for pipe, reader in enumerate(self._readers)]
         self._slots: dict[int, Chunk] = {}
         self._weight = 0       # of all chunks in slots: 1 each, more for coarse ones
@@ -68,7 +79,7 @@ class Accelerator(Endpoint):
         port = self.kind.port_bytes
         return [self.config.npu.bus_bytes_per_s, port and port * self.config.clock_hz]
 
-    def sender(self, port: int) -> tuple[Server, Picker | None]:
+    def sender(self, port: int) -> tuple[Server, Picker | PacketPicker | None]:
         return self._readers[self._pipes[port]], self._pickers[self._pipes[port]]
 
     # -- SRAM
@@ -80,23 +91,23 @@ class Accelerator(Endpoint):
     def source(self, chunk: Chunk) -> int:
         return self._place(chunk.number) + chunk.route.legs[chunk.leg].grains[chunk.sent].source
 
-    def _use(self, user: int, place: int, size: int, *, after: int = 0, reads: bool = False,
+    def _use(self, user: int, place: int, size: int, *, reads: bool = False,
              writes: bool = False) -> tuple[Stream, int]:
-        """A user of the banks begins to move ``size`` bytes at ``place``. Its requests follow ``after`` cycles later,
-        so they are in the same banks as those of a user that is as many beats behind."""
+        """A user of the banks begins to move ``size`` bytes at ``place``."""
         assert self._banks is not None
         beat, cycle = self.config.beat_bytes, round(self.kernel.now / self._cycle)
-        return self._banks.begin(user, cycle, place // beat, -(-size // beat), after=after, reads=reads, writes=writes)
+        return self._banks.begin(user, cycle, place // beat, -(-size // beat), reads=reads, writes=writes)
 
     def _read(self, pipe: int, place: int, size: int) -> tuple[Stream, int]:
         """Transmit begins to read a packet."""
-        return self._use(2 + self.kind.pipes + pipe, place, size, after=_TRANSMIT_CYCLES, reads=True)
+        return self._use(2 + self.kind.pipes + pipe, place, size, reads=True)
 
     def _move(self, user: int, chunk: Chunk, size: int, begin: int, end: int) -> None:
         """Fill or drain moves ``size`` bytes of a chunk between these times."""
         if self._banks is None or not size:
             return
-        run = SRAM_RUN_BEATS * self.config.beat_bytes
+        run, begin, end = SRAM_RUN_BEATS * self.config.beat_bytes, *(
+            time + round(_MOVE_CYCLES[user] * self._cycle) for time in (begin, end))
         for first in range(0, size, run):
             self.kernel.at(begin + (end - begin) * first // size, self._moves, user, self._place(chunk.number) + first,
                            min(run, size - first))
@@ -167,17 +178,19 @@ class Accelerator(Endpoint):
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
         """A GRANT has arrived at ``port``."""
         def begins() -> None:
-            self.kernel.at(self.kernel.now + self.wait["grant_cycles"], self._granted, number, index, leg, granted)
+            granted_at = self.kernel.now + self.wait["grant_cycles"] - self._entered
+            self.kernel.at(granted_at, self._granted, number, index, leg, granted)
 
         if not self.config.whole_packets:
             begins()
             return
         size = self.config.beat_bytes
-        self._lanes[self._pipes[port]].packet(port, size, begins, partial(self._taken, port, size))
+        self.kernel.at(self.kernel.now + self._entered, self._lanes[self._pipes[port]].packet, port, size, begins,
+                       partial(self._taken, port, size))
 
     def _taken(self, port: int, size: int, began: int) -> None:
-        """A packet has left a port."""
-        self.ports[port].leaves(size, began, self.kernel.now)
+        """A packet has left a port, and its beats have been requested from the SRAM from ``began`` until now."""
+        self.ports[port].leaves(size, began - self._entered, self.kernel.now - self._entered)
 
     def _granted(self, number: int, index: int, leg: int, granted: int) -> None:
         chunk = self.chunks.get((number, index))
@@ -201,8 +214,8 @@ class Accelerator(Endpoint):
             stream, waits = None, 0
             if self._banks is not None:
                 place = self._place(self.chunks[number, index].number) + grain.target
-                stream, waits = self._use(2 + pipe, place, size, after=_RECEIVE_CYCLES, reads=grain.reduce, writes=True)
-            come = self.kernel.now + round(waits * self._cycle) + self.wait["receive_cycles"]
+                stream, waits = self._use(2 + pipe, place, size, reads=grain.reduce, writes=True)
+            come = self.kernel.now + round(waits * self._cycle) + self.wait["receive_cycles"] - self._entered
             self.kernel.at(come, self.landed, number, index, leg, 1, 0)
             return stream
 
@@ -210,9 +223,9 @@ class Accelerator(Endpoint):
             self._taken(here, size, began)
             # The packet was reported with its first beat; this is the last one.
             last = self.kernel.now + self.wait["receive_cycles"] - round(self._stored * self.config.beat_bytes)
-            self.kernel.at(last, self.landed, number, index, leg, 0, 1)
+            self.kernel.at(last - self._entered, self.landed, number, index, leg, 0, 1)
 
-        self._lanes[pipe].packet(here, size, begins, ends)
+        self.kernel.at(self.kernel.now + self._entered, self._lanes[pipe].packet, here, size, begins, ends)
 
     def _receive(self) -> None:
         """Receive the messages that have arrived at this time, the oldest first. They pass the lanes while they arrive,

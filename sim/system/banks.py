@@ -46,12 +46,12 @@ class Banks:
         self._streams: list[Stream | None] = [None] * users
         self.stalls = 0
 
-    def begin(self, user: int, cycle: int, beat: int, beats: int, *, after: int = 0, reads: bool,
+    def begin(self, user: int, cycle: int, beat: int, beats: int, *, reads: bool,
               writes: bool) -> tuple[Stream, int]:
-        """A user begins ``beats`` beats, the first of them at ``beat``, with requests ``after`` cycles later. Returns
-        the :class:`Stream`, and how many cycles its first beat waits."""
+        """A user begins to request ``beats`` beats, the first of them at ``beat``. Returns the :class:`Stream`, and how
+        many cycles its first beat waits."""
         bank = beat + beat // SRAM_RUN_BEATS
-        stream = Stream((bank - cycle - after) % self._banks, cycle + beats, reads, writes)
+        stream = Stream((bank - cycle) % self._banks, cycle + beats, reads, writes)
         self._streams[user] = stream
         self.stalls += self._resolve(cycle)
         return stream, stream.end - cycle - beats

@@ -17,6 +17,7 @@ from .grains import Grain, Leg
 from .kernel import Kernel, Server, picoseconds
 from .memory import Memory
 from .operation import Operation
+from .packet_picker import PacketPicker
 from .picker import Picker
 from .port import Port, Taken
 from .switches import Switch
@@ -95,7 +96,7 @@ class Endpoint:
         self.machine, self.rank = machine, rank
         self.kernel, self.config, self.kind = machine.kernel, machine.config, machine.config.kind
         self.wait = dict.fromkeys(WAITS, 0)
-        self.latency = 0
+        self.latency = self.next_packet = 0
         self.prepare()
         self.ports: list[Port] = []
         for number in range(2 * len(self.config.shape)):
@@ -139,7 +140,7 @@ class Endpoint:
         """Limits of each direction between memory and communication."""
         return [None]
 
-    def sender(self, port: int) -> tuple[Server, Picker | None]:
+    def sender(self, port: int) -> tuple[Server, Picker | PacketPicker | None]:
         """Server that reads the grains for a port, and the arbiter of several ports; None if the port is its own."""
         return Server(self.kernel, None), None
 
@@ -313,7 +314,7 @@ class Endpoint:
         grain = leg.grains[chunk.sent]
         chunk.sent += 1
         self.has_left(chunk, leg, grain)
-        gap = self.wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else 0
+        gap = self.wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else self.next_packet
         self.kernel.at(self.kernel.now + gap, self._may_offer, chunk)
         arguments = (chunk.operation.number, chunk.index, chunk.leg, grain, leg.port)
         if grain.hop:
