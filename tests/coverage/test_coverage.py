@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilator's data, source lines of branches, bins, and the page."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw import emit
+from sim.verilator.program import build_program
+from tests.coverage import runs
 from tests.coverage.__main__ import main
 from tests.coverage.bins import CROSSES, Tally, collective_bins, request_bins
 from tests.coverage.branches import line_map, with_branch_sources, with_few_toggles
@@ -155,6 +159,38 @@ def test_bins_are_kept(tmp_path):
     cross = CROSSES[1]
     assert ("MALFORMED", "ARK") not in again.empty(cross)
     assert len(again.empty(cross)) == len(list(cross.bins())) - 1
+
+
+_MAIN = """
+#include "Vtop.h"
+int main() {
+    Vtop top;
+    for (int cycle = 0; cycle < 20; ++cycle) {
+        top.a = cycle;
+        top.sel = cycle & 1;
+        top.rst = cycle < 2;
+        for (int level : {0, 1}) {
+            top.clk = level;
+            top.eval();
+        }
+    }
+    top.final();
+}
+"""
+
+
+@pytest.mark.long
+def test_a_simulation(tmp_path, monkeypatch):
+    """The second bit of `sel` is never set."""
+    verilog = runs._verilog(emit.netlist(Choice(), name="choice", sources=True), "choice")
+    (tmp_path / "main.cpp").write_text(_MAIN)
+    made = build_program(with_few_toggles(verilog), name="choice", main=tmp_path / "main.cpp", coverage=True)
+    subprocess.run([made.path], env={**os.environ, runs.FOLDER: str(tmp_path)}, check=True)
+    counts = total(read(path) for path in tmp_path.glob("*.dat"))
+    file, = files_of(counts, line_map(verilog), prefixes=["tests/"]).values()
+    gaps = {_code(f"{file.path}:{number}"): gap for number in range(200) if (gap := file.gaps(number))}
+    assert gaps == {"m.d.comb += self.o.eq(self.a + 2)": ["branch if never taken (1 of it)"],
+                    "m.d.sync += self.p.eq(self.p + 1)": gaps["m.d.sync += self.p.eq(self.p + 1)"]}
 
 
 def test_wrong_arguments():

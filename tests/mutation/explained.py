@@ -31,6 +31,10 @@ class Explained:
 
 
 EXPLAINED = [
+    Explained("hw/dma_engine/control/totals.py", "turn, at = Signal", "no reset of $signal", "equivalent",
+              "The rotation may begin anywhere, and the row at hand is replaced in each cycle."),
+    Explained("hw/dma_engine/rings/expand.py", "began, outside, sums = Signal()", "no reset of $signal", "equivalent",
+              "`began` is assigned in every cycle, and no descriptor arrives in the first one after a reset."),
     Explained("hw/dma_engine/frontend/scheduler.py", "self.scheduled.beyond.eq(", "and bit 0 of 1 stuck at 1",
               "performance", "`shares` charges a queue with a beat too many or too few for an unaligned segment."),
 ]

@@ -15,7 +15,7 @@ MOST_SURVIVORS = 3
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", designs.ENGINES)
+@pytest.mark.parametrize("engine", ["dma", pytest.param("ace", marks=pytest.mark.soak)])
 def test_sample(engine, seed):
     results = list(run(engine, _sample(engine, SAMPLE, seed)))
     print(markdown(results, title=f"{designs.ENGINES[engine]}, seed {seed}"))
