@@ -10,7 +10,8 @@ SEED ?= 1198034105
 # `make test-long TORCH=` installs no PyTorch; without it, its tests are skipped.
 TORCH ?= 1
 
-.PHONY: help demo demo-train demo-torch demo-predict test test-long formal mutants coverage linux fpga lint clean distclean
+.PHONY: help demo demo-train demo-torch demo-predict test test-long formal mutants coverage soak linux fpga lint clean \
+        distclean
 
 help:
 	@echo "make demo         install into .venv, simulate the DMA engine, build a small bitstream"
@@ -22,6 +23,7 @@ help:
 	@echo "make formal       prove properties of the hardware, with a table of the proofs (ARGS='-k name' for one)"
 	@echo "make mutants      put small bugs into the engines, and count those that fast tests find (ARGS='--mutants 20')"
 	@echo "make coverage     lines, branches, toggles and functional bins that fast tests reach, as build/coverage/index.html"
+	@echo "make soak         run the DMA engine and accelerators at random for hours (ARGS='--requests 100000' for less)"
 	@echo "make linux        drive the simulated card from Linux in a virtual machine (ARGS='--parts copies', ARGS=--soak)"
 	@echo "make fpga         build bitstreams and check their clock frequencies against fpga/budgets.toml"
 	@echo "make lint         check style and types only"
@@ -71,6 +73,10 @@ mutants:
 coverage:
 	@scripts/setup.sh dev
 	@$(PYTHON) -m tests.coverage $(ARGS)
+
+soak:
+	@scripts/setup.sh dev
+	@.venv/bin/dmace soak all $(ARGS)
 
 linux:
 	@scripts/setup.sh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without initial values: X in Icarus Verilog, of the RTL and of its gates, and random values in Verilator.
+"""The DMA engine without initial values: X in Icarus Verilog until a reset or a write.
 
 Icarus is this machine's, or the package of Debian's, which is downloaded once; without either, its tests are skipped.
 """
@@ -11,8 +11,7 @@ import pytest
 from hw.dma_engine.config import TINY
 from hw.dma_engine.engine import DmaEngine
 from hw.errors import UserError
-from sim.cpp import Flow, build_harness
-from sim.four_state import Script, find_icarus, gate_level, simulate
+from sim.four_state import Script, find_icarus, simulate
 from sim.verilator.design import Design, verilog_of
 from sim.verilator.initial_values import without_initial_values
 
@@ -33,12 +32,7 @@ def text():
 
 
 def test_no_x_of_rtl(icarus, text, tmp_path):
-    assert simulate(icarus, without_initial_values(text), Script(TINY), tmp_path) == []
-
-
-@pytest.mark.synth
-def test_no_x_of_gates(icarus, text, tmp_path):
-    assert simulate(icarus, gate_level(text, top="dma_engine"), Script(TINY), tmp_path) == []
+    assert simulate(icarus, without_initial_values(text), Script(TINY), tmp_path).findings == []
 
 
 def _without_reset(text, module, register):
@@ -58,8 +52,8 @@ def _without_reset(text, module, register):
 ])
 def test_a_missing_reset_is_found(icarus, text, tmp_path, module, register, shown):
     wrong = _without_reset(text, module, register)
-    found = {finding.what for finding in simulate(icarus, without_initial_values(wrong), Script(TINY), tmp_path)}
-    assert shown in found
+    found = simulate(icarus, without_initial_values(wrong), Script(TINY), tmp_path).findings
+    assert shown in {finding.what for finding in found}
 
 
 def test_a_wrong_byte_is_found(icarus, text, tmp_path):
@@ -68,9 +62,11 @@ def test_a_wrong_byte_is_found(icarus, text, tmp_path):
     script.moves[1] = (script.moves[1][0] + 1, *script.moves[1][1:])
     words = list(Script(TINY).words())
     script.words = lambda: iter(words)
-    assert [finding.what for finding in simulate(icarus, text, script, tmp_path)] == ["a copied byte"] * 8
+    found = simulate(icarus, text, script, tmp_path).findings
+    assert [finding.what for finding in found] == ["a copied byte"] * 8
     script.words = lambda: iter(words[:2])
-    assert [finding.what for finding in simulate(icarus, text, script, tmp_path, cycles=3000)] == ["no end"]
+    found = simulate(icarus, text, script, tmp_path, cycles=2000).findings
+    assert [finding.what for finding in found] == ["no end"]
 
 
 def test_initial_values_are_removed():
@@ -80,13 +76,3 @@ def test_initial_values_are_removed():
         "module a(clk);\n  reg [3:0] x ;\n  reg \\$auto$verilog_backend.cc:1$2  = 0;\n  reg y ;\nendmodule\n")
     with pytest.raises(RuntimeError, match=r"^An initial value remains: reg z = x;$"):
         without_initial_values("  reg z = x;\n")
-
-
-@pytest.mark.rtl
-def test_random_initial_values(seed):
-    """Copies with several initial values of all registers and memories take the same cycles."""
-    harness = build_harness(TINY, initial=False)
-    flows = [Flow(count=4, size=300, depth=6, random_shift=TINY.beat_bytes, requests=30)]
-    results = [harness.run(flows, seed=seed, stall=0.1, initial_seed=number) for number in (0, 1, 2, seed % 1000 + 3)]
-    assert len({result["cycles"] for result in results}) == 1
-    assert all(result["checked"] == {"requests": 120, "bytes": 36000, "wrong_bytes": 0} for result in results)

@@ -31,7 +31,7 @@ LAYERS = {
     "sim.verilator": {"hw"},
     "sim.cpp": {*_HARDWARE, "sim", "sim.dma", "sim.verilator"},
     "sim": {*_HARDWARE, "sim.cpp", "sim.dma", "sim.verilator"},
-    "sim.four_state": {*_HARDWARE, "dmace", "fpga", "sim.linux", "sim.verilator"},
+    "sim.four_state": {*_HARDWARE, "dmace", "sim.linux", "sim.verilator"},
     "sim.dma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.rdma", "sim.verilator"},

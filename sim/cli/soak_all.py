@@ -22,7 +22,7 @@ _SMALL, _OTHER = 17_000, 1_000
 """Requests of a round: short ones back to back, and in each of the other three runs."""
 
 _COLLECTIVES, _REVOKED, _JOBS = 260, 20, 1_000
-"""Of a round: 20 collectives on each of 13 shapes, one in 14 more ended by an error, and jobs of the fuzzer."""
+"""In a round: collectives, 20 on each of 13 shapes; collectives ended by errors; jobs of the fuzzer."""
 
 
 def configure(designs: Subparsers) -> None:

@@ -126,7 +126,7 @@ class Harness:
 
     def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup: int = 0, window: int = 0,
             limit: int = 1_000_000, seed: int = 1, out_of_order: bool = False, jitter: int = 0, stall: float = 0.0,
-            plant: int = 0, initial_seed: int = 0, registers: Mapping[str, Mapping[str, int]] | None = None,
+            plant: int = 0, registers: Mapping[str, Mapping[str, int]] | None = None,
             timeout: float = 600) -> dict[str, Any]:
         """Run and return what was measured; with the same arguments, the same numbers but for seconds.
 
@@ -146,8 +146,6 @@ class Harness:
             Probability that a channel of the memory stalls in a cycle.
         plant : int
             Number, from 1, of the R beat in which the memory turns one bit around; 0 for none.
-        initial_seed : int
-            Of the initial values, in a harness that was built without them; 0: all are 0.
         registers : dict
             Register -> values of its fields, by name; written before the first request.
 
@@ -157,8 +155,7 @@ class Harness:
             If bytes or completion words are wrong, words were refused, requests failed or never ended.
         """
         command = [str(self.program.path), "--seed", str(seed), "--warmup", str(warmup), "--window", str(window),
-                   "--limit", str(limit), "--jitter", str(jitter), "--stall", str(stall), "--plant", str(plant),
-                   "--initial", str(initial_seed)]
+                   "--limit", str(limit), "--jitter", str(jitter), "--stall", str(stall), "--plant", str(plant)]
         command += ["--out-of-order"] if out_of_order else []
         described = register_map(self.config)
         for name, fields in (registers or {}).items():
@@ -183,9 +180,8 @@ class Harness:
         return result
 
 
-def build_harness(config: DmaConfig, *, checked: bool = False, initial: bool = True,
-                  verilog: tuple[str, str] | None = None, coverage: bool = False,
-                  status: Status | None = None) -> Harness:
+def build_harness(config: DmaConfig, *, checked: bool = False, verilog: tuple[str, str] | None = None,
+                  coverage: bool = False, status: Status | None = None) -> Harness:
     """Build the harness around ``DmaEngine(config)`` unless that was done before, and return a :class:`Harness`.
 
     Parameters
@@ -194,8 +190,6 @@ def build_harness(config: DmaConfig, *, checked: bool = False, initial: bool = T
         The engine's sizes.
     checked : bool
         With the protocol monitors on each bus, which stop the run; slower.
-    initial : bool
-        Registers and memories have their initial values; see :func:`build_program`.
     verilog : (str, str), optional
         Name of the top module and Verilog to simulate instead, with the ports of the engine behind flip-flops.
     coverage : bool
@@ -214,7 +208,7 @@ def build_harness(config: DmaConfig, *, checked: bool = False, initial: bool = T
     made = build_program(design, name=name, main=here / "main.cpp",
                          sources=[here / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
-                         checked=checked, initial=initial, coverage=coverage, status=status)
+                         checked=checked, coverage=coverage, status=status)
     return Harness(config, made)
 
 

@@ -18,7 +18,7 @@ struct Options {
     std::vector<Flow> flows;
     std::vector<std::pair<uint32_t, uint32_t>> registers;  // offset, value
     MemoryOptions memory;
-    uint64_t warmup = 0, window = 0, limit = 1000000, seed = 1, initial = 0;
+    uint64_t warmup = 0, window = 0, limit = 1000000, seed = 1;
 };
 
 Target read_target(const std::string& text) {
@@ -87,7 +87,6 @@ Options read_options(int count, char** words) {
                                                        {"window", into(options.window)},
                                                        {"limit", into(options.limit)},
                                                        {"seed", into(options.seed)},
-                                                       {"initial", into(options.initial)},
                                                        {"jitter", into(options.memory.jitter)},
                                                        {"stall", into(options.memory.stall)},
                                                        {"plant", into(options.memory.plant)}});
@@ -152,9 +151,6 @@ void print_percentiles(const char* name, const std::vector<Request>& requests, P
 
 void run(const Options& options) {
     const auto began = std::chrono::steady_clock::now();
-    // Registers and memories without an initial value.
-    Verilated::randReset(options.initial ? 2 : 0);
-    Verilated::randSeed(static_cast<int>(options.initial));
     Engine engine(options.targets, options.memory);
     Traffic traffic(engine, options.flows, options.seed);
     traffic.configure();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verilog without initial values, for simulations in which they are X or random."""
+"""Verilog without initial values, for simulations in which registers and memories are X."""
 
 import re
 

@@ -18,7 +18,6 @@ from amaranth.lib.wiring import Component
 
 from sim.verilator.build import COVERAGE_OPTIONS, Status, execute, link, quiet
 from sim.verilator.design import Design, verilog_of
-from sim.verilator.initial_values import without_initial_values
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root, find_compiler, find_verilator
 
@@ -50,7 +49,7 @@ class Program:
 
 def build_program(component: Component | Design | str, *, name: str, main: Path, sources: Sequence[Path] = (),
                   generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
-                  includes: Iterable[Path] = (), checked: bool = False, shared: bool = False, initial: bool = True,
+                  includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
                   coverage: bool = False, status: Status | None = None) -> Program:
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
@@ -74,9 +73,6 @@ def build_program(component: Component | Design | str, *, name: str, main: Path,
         With the assertions of the design, which stop the program; not optimised.
     shared : bool
         Make a shared library.
-    initial : bool
-        Registers and memories have their initial values. Without, each gets random ones, with
-        ``Verilated::randReset(2)`` in ``main``, until it is reset or written.
     coverage : bool
         Count lines, branches and toggles.
     status : callable or None
@@ -95,9 +91,6 @@ def build_program(component: Component | Design | str, *, name: str, main: Path,
     verilator = find_verilator()
     verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert",
                   *(COVERAGE_OPTIONS if coverage else ())]
-    if not initial:
-        text = without_initial_values(text)
-        verilating += ["--x-initial", "unique", "--x-assign", "unique"]
     macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
     options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
     fast = _FAST_CHECKED if checked else _FAST
