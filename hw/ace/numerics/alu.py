@@ -176,6 +176,8 @@ class Lane(wiring.Component):
                 getattr(multiplier, f"a_{lane}").eq(around.x), getattr(multiplier, f"b_{lane}").eq(around.y),
                 adder.product.eq(around.o),
             ]
+        if not self.fp8:
+            m.d.comb += [getattr(multiplier, f"{side}_{number}").eq(0) for side in "ab" for number in (1, 3)]
         fp8 = is_byte(control.dtype) & ~control.integer
         mode = Signal(mode_layout(), reset_less=True)
         m.d.sync += [

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from hw.ace.model.numerics import combine, combine_words
+from hw.ace.numerics.alu import Lane
 from hw.ace.numerics.formats import BYTE_FLOATS, FLOATS, DType, Op, width
 from sim.ace.lanes import build_lanes, control
 from tests.ace.numerics.operands import all_pairs, factors, random_pairs, specials, words
+from tests.harness.cell import run_cell
 
 pytestmark = pytest.mark.rtl
 
@@ -155,3 +157,28 @@ def test_least_and_greatest_of_three_in_any_order(lanes, dtype, op, seed):
 
     a, b, c = words(a), words(b), words(c)
     assert np.array_equal(of(of(a, b), c), of(a, of(b, c)))
+
+
+def test_products_without_fp8(seed):
+    """Such a lane has no parts for FP8, and its multipliers are shared by fewer types."""
+    dut, rng = Lane(products=True, fp8=False), np.random.default_rng(seed)
+    cases = [(op, dtype, *(int(value) for value in pair)) for op, dtype in product(Op, set(DType) - set(BYTE_FLOATS))
+             for pair in zip(*(factors if op == Op.PROD and dtype in FLOATS else random_pairs)(rng, dtype, 8),
+                             strict=True)]
+
+    async def body(ctx):
+        got = []
+        for at in range(len(cases) + dut.LATENCY):
+            if at >= dut.LATENCY:
+                got.append(ctx.get(dut.o))
+            if at < len(cases):
+                op, dtype, a, b = cases[at]
+                for name, value in (("op", op), ("a", a), ("b", b), ("a_type", dtype), ("b_type", dtype),
+                                    ("o_type", dtype)):
+                    ctx.set(getattr(dut, name), int(value))
+            await ctx.tick()
+        for (op, dtype, a, b), word in zip(cases, got, strict=True):
+            want = combine_words(op, np.array([a], np.uint32), np.array([b], np.uint32), a_type=dtype)[0]
+            assert word == want, f"{op.name} of {dtype.name}: {a:08x} and {b:08x} gives {word:08x}, not {want:08x}"
+
+    run_cell(dut, body)
