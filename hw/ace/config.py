@@ -162,7 +162,6 @@ class AceConfig:
     extent_rows : int
         Rows of the extents table, one for each rank of a VARYING collective; power of two, 16 to 4096.
     timing : AceTimingOptions
-        Cuts of critical paths.
         Which critical paths are cut.
     """
 
