@@ -20,9 +20,9 @@ _HEAD = """
 ## The collectives accelerator
 
 `scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`) and stores the results
-in `docs/area_ace.json`. `tiny` is measured as it is, and so are those blocks of `base` that several pipes change; the
-figures of its others and of `wide`, and their levels by an earlier count, are from before the accelerator had pipes and
-one-shot all-reduces. *Shift*: LUTs used as shift registers.
+in `docs/area_ace.json`. `tiny` is measured as it is, and so are those blocks of `base` and `wide` that several pipes
+change; the figures of their others, and the levels of these by an earlier count, are from before the accelerator had
+pipes and one-shot all-reduces. *Shift*: LUTs used as shift registers.
 *Transistors*: logic and flip-flops in thousands, by Yosys's mapping to small gates (`fpga/gates.py`), without memories,
 whose bits are in the last column.
 """

@@ -3,7 +3,7 @@
 models.
 
 The second stage elaborates three of each kind, so that each size has its minimum, a value between and its maximum,
-lints one of each engine, and simulates some; ``--soak`` does so for several seeds. A failure prints the configuration.
+lints one DMA engine, and simulates some; ``--soak`` does so for several seeds. A failure prints the configuration.
 """
 
 import random
@@ -95,7 +95,7 @@ def _rounds(soak):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["dma", "ace", "endpoint"])
 def test_every_configuration_becomes_verilog(kind, seed, soak, tmp_path):
-    """And one of three passes Verilator's lint, but for endpoints, whose engines are those of the others."""
+    """And one DMA engine of three passes Verilator's lint."""
     if kind == "endpoint":
         design, made = Endpoint, endpoints(rounds=_rounds(soak), seed=seed)
     else:
