@@ -14,8 +14,8 @@ MOST_SURVIVORS = 3
 """In a sample: with 5 % survivors, 4 or more of 10 have a probability of 0.1 %."""
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("engine", ["dma", pytest.param("ace", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["dma", "ace"])
 def test_sample(engine, seed):
     results = list(run(engine, _sample(engine, SAMPLE, seed)))
     print(markdown(results, title=f"{designs.ENGINES[engine]}, seed {seed}"))
