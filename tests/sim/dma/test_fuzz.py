@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace soak fuzz``: no finding on the engine, jobs from files, and the verb."""
+"""``dmace soak fuzz``: no finding on the engine, a finding with the shortest job on a flawed one, and the verb."""
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
 
 from dmace import cli
 from hw.dma_engine.config import TINY, DmaConfig
+from hw.dma_engine.engine import DmaEngine
 from sim.cpp.harness import HarnessFailed
 from sim.dma.fuzz import build_fuzz, run_fuzz
+from sim.verilator.design import Design
 
 JOB = """# A copy between two arbitrary words, while a read fails.
 memory 5 100 20
@@ -20,6 +25,42 @@ anchor
 revoke 0x1
 wait 0x40
 """
+
+
+class Flawed(wiring.Component):
+    """An engine with a flaw outside.
+
+    Parameters
+    ----------
+    config : DmaConfig
+    flaw : str
+        "address": from the 60th write on, bit 13 of its address is inverted; "response": the 60th response to a write
+        does not reach the engine.
+    """
+
+    def __init__(self, config: DmaConfig, flaw: str) -> None:
+        self._engine, self._flaw = DmaEngine(config), flaw
+        super().__init__(self._engine.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = engine = self._engine
+        for name in self.signature.members:
+            if name not in ("irq", "m_axi"):
+                connect(m, flipped(getattr(self, name)), getattr(engine, name))
+        m.d.comb += self.irq.eq(engine.irq)
+        count, inner, outer = Signal(16), engine.m_axi, self.m_axi
+        for path, member, value in inner.signature.flatten(inner):
+            port = getattr(outer, path[0])
+            m.d.comb += port.eq(value) if member.flow == wiring.Out else value.eq(port)
+        event = outer.awvalid & outer.awready if self._flaw == "address" else outer.bvalid & outer.bready
+        with m.If(event):
+            m.d.sync += count.eq(count + 1)
+        if self._flaw == "address":
+            m.d.comb += outer.awaddr.eq(inner.awaddr ^ ((count >= 60) << 13))
+        else:
+            m.d.comb += inner.bvalid.eq(outer.bvalid & (count != 60))
+        return m
 
 
 @pytest.mark.long
@@ -37,6 +78,21 @@ def test_no_finding(seed, soak, tmp_path):
         (tmp_path / "a.job").write_text(wrong)
         with pytest.raises(HarnessFailed, match=f"Line 1 of the job is no step: {wrong.strip()}"):
             run_fuzz(program, job=tmp_path / "a.job")
+
+
+@pytest.mark.long
+@pytest.mark.rtl
+@pytest.mark.parametrize("flaw, sentence", [
+    ("address", "where no queue may write"), ("response", "requests"),
+])
+def test_a_flaw_is_found(flaw, sentence, seed, tmp_path):
+    """And its job is short, and replays it."""
+    program = build_fuzz(TINY, engine=Design(Flawed, TINY, flaw))
+    result = run_fuzz(program, seed=seed, runs=100)
+    assert sentence in result["finding"]
+    (tmp_path / "a.job").write_text(result["job"])
+    assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == result["finding"]
+    assert result["job"].count("\n") < 25
 
 
 def test_small_engines_are_refused():
