@@ -86,13 +86,13 @@ def test_no_finding(seed, soak, tmp_path):
     ("address", "where no queue may write"), ("response", "requests"),
 ])
 def test_a_flaw_is_found(flaw, sentence, seed, tmp_path):
-    """And its job is short, and replays it."""
+    """Within 123 jobs with twenty seeds; and its job, of 5 to 29 lines with these, replays it."""
     program = build_fuzz(TINY, engine=Design(Flawed, TINY, flaw))
-    result = run_fuzz(program, seed=seed, runs=100)
+    result = run_fuzz(program, seed=seed, runs=2000)
     assert sentence in result["finding"]
     (tmp_path / "a.job").write_text(result["job"])
     assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == result["finding"]
-    assert result["job"].count("\n") < 25
+    assert result["job"].count("\n") < 40
 
 
 def test_small_engines_are_refused():
