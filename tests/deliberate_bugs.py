@@ -5,16 +5,12 @@ A copy of the sources under ``build/bugs`` gets one bug at a time, and each of i
 the block, tests of the part that contains it, simulations of the engine. ``docs/verification.md`` has the table.
 """
 
-import os
-import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+
+from tests.changed_sources import run_changed
 
 __all__ = ["BUGS", "Bug", "finds"]
-
-ROOT = Path(__file__).resolve().parents[1]
 
 SEED = "1"
 
@@ -65,23 +61,7 @@ BUGS = [
 
 def finds(bug: Bug, means: str) -> bool:
     """Whether this test, ``FILE::NAME``, fails with the bug. Raises RuntimeError if it could not run."""
-    tree = ROOT / "build" / "bugs" / bug.name.replace(" ", "-")
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir(parents=True)
-    for folder in ("hw", "tests", "sim", "fpga", "dmace"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tree)
-    (tree / "build").mkdir()
-    if (ROOT / "build/linux").is_dir():         # Icarus
-        (tree / "build/linux").symlink_to(ROOT / "build/linux")
-    path = tree / bug.path
-    path.write_text(path.read_text().replace(bug.old, bug.new))
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-         "--seed", SEED, means],
-        cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, check=False)
-    shutil.rmtree(tree)
+    result = run_changed(bug.name, bug.path, bug.old, bug.new, means, "--seed", SEED)
     if result.returncode not in (0, 1) or (" skipped" in result.stdout and " passed" not in result.stdout):
         raise RuntimeError(f"{means} did not run with the bug {bug.name!r}:\n{result.stdout[-3000:]}")
     return result.returncode == 1

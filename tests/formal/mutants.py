@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deliberate bugs, each of which makes a proof fail: ``python -m tests.formal.mutants [name ...]``.
 
-A copy of the sources under ``build/mutants`` gets one bug at a time, and the proof named with it runs there.
+A copy of the sources under ``build/bugs`` gets one bug at a time, and the proof named with it runs there.
 """
 
-import os
-import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+
+from tests.changed_sources import run_changed
 
 __all__ = ["MUTANTS", "Mutant", "is_found"]
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,23 +179,10 @@ def is_found(mutant):
     ----------
     mutant : Mutant
     """
-    tree = ROOT / "build" / "mutants" / mutant.name
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir(parents=True)
-    for folder in ("hw", "tests"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("dmace", "sim", "fpga", "pyproject.toml"):
-        (tree / name).symlink_to(ROOT / name)
-    path = tree / mutant.path
-    path.write_text(path.read_text().replace(mutant.old, mutant.new))
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.proof], cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False)
+    result = run_changed(mutant.name, mutant.path, mutant.old, mutant.new, mutant.proof)
     found = result.returncode == 1 and "Assert failed" in result.stdout
     if not found and not (result.returncode == 0 and " passed" in result.stdout):
         raise RuntimeError(f"The proof of {mutant.name} did not run:\n{result.stdout[-3000:]}")
-    shutil.rmtree(tree)
     return found
 
 

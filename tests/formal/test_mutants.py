@@ -3,20 +3,16 @@
 
 import random
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.changed_sources import ROOT, check_fits
 from tests.formal.mutants import MUTANTS, is_found
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutant_fits(mutant):
-    assert (ROOT / mutant.path).read_text().count(mutant.old) == 1
-    path, test = mutant.proof.split("::")
-    assert f"def {test.split('[')[0]}(" in (ROOT / path).read_text()
+    check_fits(mutant.path, mutant.old, mutant.proof)
 
 
 def test_every_proof_has_a_mutant():

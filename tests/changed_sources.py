@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of the sources with one change, and a test that runs there: for lists of deliberate bugs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["ROOT", "check_fits", "run_changed"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def check_fits(path: str, old: str, *tests: str) -> None:
+    """Assert that ``old`` occurs once in the file ``path``, and that the tests exist."""
+    assert (ROOT / path).read_text().count(old) == 1
+    for test in tests:
+        file, name = test.split("::")
+        assert f"def {name.split('[')[0]}(" in (ROOT / file).read_text()
+
+
+def run_changed(name: str, path: str, old: str, new: str, test: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a test where ``old``, which occurs once in the file ``path``, is ``new``; return pytest's status and output.
+
+    Parameters
+    ----------
+    name : str
+        Of the copy, ``build/bugs/NAME``, which is removed afterwards; no other one of this name may run.
+    path, old, new : str
+    test : str
+        ``FILE::NAME``.
+    *options : str
+        Of pytest.
+    """
+    tree = ROOT / "build" / "bugs" / name.replace(" ", "-")
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    for folder in ("hw", "tests", "sim", "fpga", "dmace"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    (tree / "build").mkdir()
+    if (ROOT / "build/linux").is_dir():         # programs of Debian, such as Icarus
+        (tree / "build/linux").symlink_to(ROOT / "build/linux")
+    changed = tree / path
+    changed.write_text(changed.read_text().replace(old, new))
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, test], cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False)
+    shutil.rmtree(tree)
+    return result
