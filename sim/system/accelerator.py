@@ -60,7 +60,7 @@ class Accelerator(Endpoint):
                              cycle=cycle) for pipe, ports in enumerate(built.pipe_ports)]
         self._readers = [Server(self.kernel, rate) for _ in range(kind.pipes)]
         packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
-        picker: type[Picker | PacketPicker] = Picker
+        picker = Picker
         delay, self._entered = self.wait["transmit_cycles"], 0
         if config.whole_packets:
             picker, delay = PacketPicker, delay - round(READ_CYCLES * cycle)
@@ -79,7 +79,7 @@ class Accelerator(Endpoint):
         port = self.kind.port_bytes
         return [self.config.npu.bus_bytes_per_s, port and port * self.config.clock_hz]
 
-    def sender(self, port: int) -> tuple[Server, Picker | PacketPicker | None]:
+    def sender(self, port: int) -> tuple[Server, Picker | None]:
         return self._readers[self._pipes[port]], self._pickers[self._pipes[port]]
 
     # -- SRAM

@@ -17,7 +17,6 @@ from .grains import Grain, Leg
 from .kernel import Kernel, Server, picoseconds
 from .memory import Memory
 from .operation import Operation
-from .packet_picker import PacketPicker
 from .picker import Picker
 from .port import Port, Taken
 from .switches import Switch
@@ -140,7 +139,7 @@ class Endpoint:
         """Limits of each direction between memory and communication."""
         return [None]
 
-    def sender(self, port: int) -> tuple[Server, Picker | PacketPicker | None]:
+    def sender(self, port: int) -> tuple[Server, Picker | None]:
         """Server that reads the grains for a port, and the arbiter of several ports; None if the port is its own."""
         return Server(self.kernel, None), None
 
