@@ -5,11 +5,21 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-__all__ = ["ROOT", "check_fits", "run_changed"]
+__all__ = ["ROOT", "check_fits", "chosen", "run_changed"]
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
 
 
 def check_fits(path: str, old: str, *tests: str) -> None:
@@ -18,6 +28,14 @@ def check_fits(path: str, old: str, *tests: str) -> None:
     for test in tests:
         file, name = test.split("::")
         assert f"def {name.split('[')[0]}(" in (ROOT / file).read_text()
+
+
+def chosen(bugs: Sequence[Named], names: Sequence[str]) -> list[Named]:
+    """The bugs of these names, or all of them. Raises SystemExit, with a sentence, if there is none of a name."""
+    if unknown := set(names) - {bug.name for bug in bugs}:
+        print(f"There is no bug {min(unknown)!r}; there are: {', '.join(bug.name for bug in bugs)}.", file=sys.stderr)
+        raise SystemExit(2)
+    return [bug for bug in bugs if not names or bug.name in names]
 
 
 def run_changed(name: str, path: str, old: str, new: str, test: str, *options: str) -> subprocess.CompletedProcess[str]:

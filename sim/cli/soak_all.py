@@ -48,11 +48,11 @@ def run(args: argparse.Namespace) -> int:
     console, rows, began = Console(stderr=args.json == "-"), {}, time.monotonic()
     failed = False
     for part, wanted, pieces in (
-            ("requests of the DMA engine", args.requests, _requests(args.requests, args.seed)),
+            ("copies", args.requests, _requests(args.requests, args.seed)),
             ("jobs of the fuzzer", args.jobs, _jobs(args.jobs, args.seed)),
-            ("requests of DMA engines of random sizes", args.configurations, _sizes(args.configurations, args.seed)),
-            ("collectives with faults of links", args.collectives, _collectives(args.collectives, args.seed)),
-            ("collectives ended by errors", args.collectives, _errors(args.collectives, args.seed))):
+            ("copies, random sizes", args.configurations, _sizes(args.configurations, args.seed)),
+            ("collectives, link faults", args.collectives, _collectives(args.collectives, args.seed)),
+            ("collectives, errors", args.collectives, _errors(args.collectives, args.seed))):
         if not wanted:
             continue
         row: Row = {"part": part, "done": 0, "first_seed": args.seed, "last_seed": args.seed, "cycles": 0,
@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
         for seed, done, cycles, findings in pieces:
             row["done"] += done
             row["cycles"] += cycles
+            if row["done"] == done:
+                row["first_seed"] = seed
             row["last_seed"], row["findings"] = seed, row["findings"] + findings
             row["seconds"] = round(time.monotonic() - start, 1)
             console.print(f"{time.monotonic() - began:8.0f} s  {row['done']:>10,} {part}, seed {seed}, "
@@ -155,10 +157,11 @@ def _errors(wanted: int, seed: int) -> _Pieces:
 
 def _show(result: Row, console: Console) -> None:
     table = Table(title=f"Soak, seed {result['seed']}")
-    for name in ("part", "number", "seeds", "cycles", "seconds", "per second", "findings"):
-        table.add_column(name, justify="left" if name == "part" else "right")
+    for name in ("part", "number", "seeds", "cycles", "per second", "findings"):
+        table.add_column(name, justify="left" if name == "part" else "right", no_wrap=True)
     for row in result["parts"]:
-        table.add_row(row["part"], f"{row['done']:,}", f"{row['first_seed']} to {row['last_seed']}",
-                      f"{row['cycles']:,}", f"{row['seconds']:,.0f}", f"{row['done'] / max(row['seconds'], 0.1):,.1f}",
+        seeds = dict.fromkeys((row["first_seed"], row["last_seed"]))
+        table.add_row(row["part"], f"{row['done']:,}", " to ".join(map(str, seeds)),
+                      f"{row['cycles']:,}" if row["cycles"] else "", f"{row['done'] / max(row['seconds'], 0.1):,.1f}",
                       f"{len(row['findings']):,}")
     console.print(table)

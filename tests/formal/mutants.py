@@ -7,7 +7,7 @@ A copy of the sources under ``build/bugs`` gets one bug at a time, and the proof
 import sys
 from dataclasses import dataclass
 
-from tests.changed_sources import run_changed
+from tests.changed_sources import chosen, run_changed
 
 __all__ = ["MUTANTS", "Mutant", "is_found"]
 
@@ -189,9 +189,7 @@ def is_found(mutant):
 def main(names):
     """Run the mutants of these names, or all; returns the number of those that no proof found."""
     missed = 0
-    for mutant in MUTANTS:
-        if names and mutant.name not in names:
-            continue
+    for mutant in chosen(MUTANTS, names):
         found = is_found(mutant)
         missed += not found
         print(f"{mutant.name:28} {'found' if found else 'NOT FOUND':10} {mutant.proof}", flush=True)

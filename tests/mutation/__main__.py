@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from signal import SIG_DFL, SIGPIPE, signal
 
 from hw.errors import UserError
 from sim.verilator.toolchain import build_root
@@ -138,4 +139,5 @@ def _show(result: Result) -> None:
 
 
 if __name__ == "__main__":
+    signal(SIGPIPE, SIG_DFL)        # a reader of --list may end before
     sys.exit(main())
