@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             row["seconds"] = round(time.monotonic() - start, 1)
             console.print(f"{time.monotonic() - began:8.0f} s  {row['done']:>10,} {part}, seed {seed}, "
                           f"{row['done'] / max(row['seconds'], 0.1):,.0f} per second, {len(row['findings'])} findings",
-                          highlight=False)
+                          highlight=False, soft_wrap=True)
             if findings:
                 console.print("\n".join(findings), markup=False, highlight=False, soft_wrap=True)
                 break
@@ -157,11 +157,9 @@ def _errors(wanted: int, seed: int) -> _Pieces:
 
 def _show(result: Row, console: Console) -> None:
     table = Table(title=f"Soak, seed {result['seed']}")
-    for name in ("part", "number", "seeds", "cycles", "per second", "findings"):
+    for name in ("part", "done", "cycles", "per second", "findings"):
         table.add_column(name, justify="left" if name == "part" else "right", no_wrap=True)
     for row in result["parts"]:
-        seeds = dict.fromkeys((row["first_seed"], row["last_seed"]))
-        table.add_row(row["part"], f"{row['done']:,}", " to ".join(map(str, seeds)),
-                      f"{row['cycles']:,}" if row["cycles"] else "", f"{row['done'] / max(row['seconds'], 0.1):,.1f}",
-                      f"{len(row['findings']):,}")
+        table.add_row(row["part"], f"{row['done']:,}", f"{row['cycles']:,}" if row["cycles"] else "",
+                      f"{row['done'] / max(row['seconds'], 0.1):,.1f}", f"{len(row['findings']):,}")
     console.print(table)
