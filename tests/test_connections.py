@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """A design with an undriven port or with an unread interface is refused."""
 
@@ -10,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from hw import emit
 from hw.connections import UndrivenInput, UndrivenOutput, UnreadInterface, check
-
-pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 PAIR = wiring.Signature({"a": Out(data.StructLayout({"x": 2, "y": 2})), "b": Out(1)})
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Modules that connect others do nothing else, and each of their connections is needed.
 
@@ -29,8 +28,6 @@ from hw.dma_engine import config as dma_config
 from hw.endpoint import config as endpoint_config
 from hw.pcie.config import PcieConfig
 from hw.rdma import config as rdma_config
-
-pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 ROOT = Path(__file__).parents[1]
 LONGEST_ENGINE = 160

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The receivers of all pipes and their SRAM, with the test's own reader and writer."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """CommunicatorStatus and Faults together: the causes that end a communicator, its record and ABORTs, and when it may be
 opened."""

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """A filled chunk is reported late enough for its last write, also where few lanes make updates of the SRAM slow."""
 

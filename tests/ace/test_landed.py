@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """A packet is reported before its writes: not so early that what was received could be sent before."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """FSM pools of several ranks, with everything between them in Python: SRAMs, links, and their delays."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Receive, its lanes and the SRAM together against a dictionary of the SRAM's contents.
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Small tori of accelerators with cocotbext-axi around them: an independent memory, and AXI4 and AXI4-Lite managers.
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Transmit against lists of each port's expected packets, with an SRAM of several cycles' latency and random stalls."""
 

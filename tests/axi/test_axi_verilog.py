@@ -25,7 +25,6 @@ def test_file(tmp_path):
     assert "module axi4_lite_properties(" in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 @pytest.mark.parametrize(("arguments", "sentence"), [
     (["axi4", "--data-width", "33"], "AXI4 data width must be a power of two from 8 to 1024, not 33."),
     (["axi4", "--max-outstanding", "0"], "AxiChecker max_outstanding must be an integer from 1 to 16384, not 0."),

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Connections by name: missing and duplicate connections, and those of different shapes, are refused."""
 
@@ -11,8 +10,6 @@ from amaranth.sim import Simulator
 
 from hw import connections
 from hw.common.wiring import Wiring, WiringError
-
-pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 BEAT = data.StructLayout({"data": 8, "last": 1})
 OTHER = data.StructLayout({"data": 8, "first": 1})

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Formal proofs of the table of counters and of its queues, for every sequence of operations.
 

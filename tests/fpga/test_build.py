@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of a bitstream's build: clocks, pins, tools, and messages about missing ones."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The memory on the chip: cocotbext-axi on the engine's side, words of the host on the other, at the same time."""
 

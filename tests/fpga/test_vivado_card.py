@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The Vivado project of a card, as far as it can be checked without Vivado: connections, options, constraints.
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The top of a Vivado project in simulation: copies and interrupts, with the model of the hard block at the IP's ports.
 

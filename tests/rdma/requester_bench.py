@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The requester transport under Verilator, driven by rows of stimulus in C++ and called through ctypes."""
 

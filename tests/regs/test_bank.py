@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The register bank, driven by a manager that chooses in which cycle each handshake may happen."""
 

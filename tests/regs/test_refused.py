@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Writes of illegal values: refused completely and recorded, compared byte by byte with a model."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The bench of one FSM: the pool, Transmit, Receive and both neighbours in Python."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The tables and streams around the decoder, and the documented meaning of a command."""
 

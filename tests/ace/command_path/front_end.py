@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """From the doorbell to chunks and back to completion words: queues, decoder, operations, chunker and transfers, with
 memory and FSMs in Python."""

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The decoder alone: every collective, type and operation, and each kind of illegal command, against the documented
 meaning of the command word, of the directory and of a program's header."""

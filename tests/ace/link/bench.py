@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Two link ports at the ends of a link that drops, corrupts, duplicates, delays and reorders packets.
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Two link ports over a faulty link, with duplicates that arrive thousands of cycles later: every packet is delivered
 once, whole and in order."""

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Random beats through all lanes, reduced and copied in any order, against the golden model."""
 

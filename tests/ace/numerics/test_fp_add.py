@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The adder alone; test_alu.py tests it in a lane, with many more numbers."""
 

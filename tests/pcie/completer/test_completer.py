@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The completer against cocotbext-pcie: completions, accesses, doorbells, their order, and latency."""
 

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The cluster around RoCEv2 units, with a stub in place of the unit: traffic, memory, frames, registers, checks."""
 

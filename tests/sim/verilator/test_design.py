@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """Verilog of a :class:`Design` is that of its component, and is emitted again when anything that counts changes."""
 
