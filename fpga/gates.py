@@ -8,6 +8,7 @@ Yosys maps to small gates and plain flip-flops, and counts each as the transisto
 import json
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hw.errors import UserError
 from .area import run_yosys
 from .yosys_json import Module
 
-__all__ = ["SRAM_TRANSISTORS", "Gates", "measure_gates"]
+__all__ = ["SRAM_TRANSISTORS", "Gates", "gate_netlist", "measure_gates"]
 
 SRAM_TRANSISTORS = 6
 """Transistors of a bit with one port."""
@@ -28,6 +29,35 @@ class Gates:
 
     transistors: int
     memory_bits: int
+
+
+def _gates(top: str, *, after_memories: Sequence[str] = ()) -> list[str]:
+    """Commands from ``design.v`` to gates, plain flip-flops without initial values, and memories."""
+    return ["read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "attrmap -remove init",
+            "opt", "memory -nomap", "opt_clean", *after_memories, "opt -full", "alumacc", "share", "opt", "techmap",
+            "opt", "dfflegalize -cell $_DFF_P_ x", "abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX,AOI3,OAI3", "opt_clean"]
+
+
+def gate_netlist(text: str, *, top: str) -> str:
+    """Verilog of the gates, flip-flops and memories of a design, for simulation; nothing has an initial value.
+
+    Parameters
+    ----------
+    text : str
+        Verilog, without assertions.
+    top : str
+        Name of the top module.
+
+    Raises
+    ------
+    UserError
+        If Yosys is missing or finds anything wrong.
+    """
+    with tempfile.TemporaryDirectory(prefix="dmace-gates-") as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(text, encoding="utf-8")
+        run_yosys([*_gates(top), "opt_clean -purge", "write_verilog -noattr gates.v"], folder)
+        return (folder / "gates.v").read_text(encoding="utf-8")
 
 
 def measure_gates(text: str, *, top: str) -> Gates:
@@ -49,11 +79,9 @@ def measure_gates(text: str, *, top: str) -> Gates:
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
         run_yosys([
-            "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "attrmap -remove init",
-            "opt", "memory -nomap", "opt_clean", f"json -o memories.json {top}", "opt -full", "alumacc", "share", "opt",
-            "techmap", "opt", "dfflegalize -cell $_DFF_P_ x", "abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX,AOI3,OAI3",
+            *_gates(top, after_memories=[f"json -o memories.json {top}"]),
             # Not before: what leads to memories and comes from them is to stay.
-            "opt_clean", "delete t:$mem_v2 t:$scopeinfo", "tee -q -o gates.txt stat -tech cmos",
+            "delete t:$mem_v2 t:$scopeinfo", "tee -q -o gates.txt stat -tech cmos",
         ], folder)
         netlist: Module = json.loads((folder / "memories.json").read_text())["modules"][top]
         said = (folder / "gates.txt").read_text()

@@ -27,6 +27,14 @@ public:
     template <class... Arguments>
     explicit EngineWith(Arguments&&... arguments) : Ports<kBytes, Memory>(std::forward<Arguments>(arguments)...) {
         this->prepare(top_);
+        // The memory is connected when the reset has reached all registers of the engine, two edges later.
+        hold(true);
+        for (int edges = 2; edges--;) {
+            top_.clk = 0;
+            top_.eval();
+            top_.clk = 1;
+            top_.eval();
+        }
         reset(4);
     }
     ~EngineWith() { top_.final(); }

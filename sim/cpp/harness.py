@@ -181,7 +181,7 @@ class Harness:
 
 
 def build_harness(config: DmaConfig, *, checked: bool = False, verilog: tuple[str, str] | None = None,
-                  coverage: bool = False, status: Status | None = None) -> Harness:
+                  coverage: bool = False, random_initial: bool = False, status: Status | None = None) -> Harness:
     """Build the harness around ``DmaEngine(config)`` unless that was done before, and return a :class:`Harness`.
 
     Parameters
@@ -194,6 +194,8 @@ def build_harness(config: DmaConfig, *, checked: bool = False, verilog: tuple[st
         Name of the top module and Verilog to simulate instead, with the ports of the engine behind flip-flops.
     coverage : bool
         Count lines, branches and toggles.
+    random_initial : bool
+        Registers and memories begin with random values, which the seed of a run chooses, as those of silicon do.
     status : callable or None
         Receives ``(what, done, total)`` during the build.
     """
@@ -208,7 +210,7 @@ def build_harness(config: DmaConfig, *, checked: bool = False, verilog: tuple[st
     made = build_program(design, name=name, main=here / "main.cpp",
                          sources=[here / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
-                         checked=checked, coverage=coverage, status=status)
+                         checked=checked, coverage=coverage, random_initial=random_initial, status=status)
     return Harness(config, made)
 
 

@@ -151,6 +151,8 @@ void print_percentiles(const char* name, const std::vector<Request>& requests, P
 
 void run(const Options& options) {
     const auto began = std::chrono::steady_clock::now();
+    Verilated::randReset(2);  // without effect where the design has its initial values
+    Verilated::randSeed(static_cast<int>(options.seed % INT32_MAX) + 1);
     Engine engine(options.targets, options.memory);
     Traffic traffic(engine, options.flows, options.seed);
     traffic.configure();

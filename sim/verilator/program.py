@@ -18,6 +18,7 @@ from amaranth.lib.wiring import Component
 
 from sim.verilator.build import COVERAGE_OPTIONS, Status, execute, link, quiet
 from sim.verilator.design import Design, verilog_of
+from sim.verilator.initial_values import without_initial_values
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root, find_compiler, find_verilator
 
@@ -27,8 +28,7 @@ __all__ = ["Program", "build_program"]
 # takes a third. Neither makes the simulation of an accelerator `tiny` or a DMA engine `wide` slower, nor does -O1
 # instead of -O2.
 _VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3", "-fno-table",
-                      "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
-                      "--output-split-cfuncs", "1000")
+                      "--output-split", "60000", "--output-split-cfuncs", "1000")
 _FAST, _FAST_CHECKED, _MAIN = "-O1", "-O0", "-O2"
 # Two libraries in one process have classes of the same names.
 _SHARED_OPTIONS = ("-fPIC", "-fvisibility=hidden")
@@ -50,7 +50,7 @@ class Program:
 def build_program(component: Component | Design | str, *, name: str, main: Path, sources: Sequence[Path] = (),
                   generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
                   includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
-                  coverage: bool = False, status: Status | None = None) -> Program:
+                  coverage: bool = False, random_initial: bool = False, status: Status | None = None) -> Program:
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
     Parameters
@@ -75,6 +75,9 @@ def build_program(component: Component | Design | str, *, name: str, main: Path,
         Make a shared library.
     coverage : bool
         Count lines, branches and toggles.
+    random_initial : bool
+        Remove the initial values of registers and memories; ``main`` draws them (``Verilated::randReset``). Else all
+        begin as the design says.
     status : callable or None
         Receives ``(what, done, total)`` as the build progresses.
 
@@ -88,9 +91,10 @@ def build_program(component: Component | Design | str, *, name: str, main: Path,
     status, generated = status or quiet, generated or {}
     status("describe", 0, 1)
     text = component if isinstance(component, str) else verilog_of(component, name=name, assertions=checked)
-    verilator = find_verilator()
-    verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert",
-                  *(COVERAGE_OPTIONS if coverage else ())]
+    text = without_initial_values(text) if random_initial else text
+    verilator, unknown = find_verilator(), "unique" if random_initial else "fast"
+    verilating = [*_VERILATOR_OPTIONS, "--x-assign", unknown, "--x-initial", unknown,
+                  "--assert" if checked else "--no-assert", *(COVERAGE_OPTIONS if coverage else ())]
     macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
     options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
     fast = _FAST_CHECKED if checked else _FAST
