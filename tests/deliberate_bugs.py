@@ -50,12 +50,20 @@ BUGS = [
         old="event.valid & (bits[0].data ^ bits[1].data)", new="event.valid & ~(bits[0].data ^ bits[1].data)",
         means=("tests/pcie/requester/test_tags.py::test_pairs", "tests/pcie/requester/test_tags.py::test_pool",
                "tests/pcie/requester/test_reads.py::test_random")),
+    Bug(name="sequence-number wrap", path="hw/ace/link/window.py",
+        old="Mux(number < peer, self.high + 1, self.high)", new="self.high",
+        means=("tests/formal/test_link.py::test_window", "tests/ace/link/test_port.py::test_link")),
+    Bug(name="lost abort", path="hw/dma_engine/frontend/scheduler.py",
+        old="m.d.sync += aborting[index].eq(1)", new="m.d.sync += aborting[index].eq(0)",
+        means=("tests/dma_engine/frontend/test_scheduler.py::test_random",
+               "tests/dma_engine/test_compare.py::test_compare")),
     Bug(name="missed carry", path="hw/ace/numerics/integer.py",
         old="compare if not n else compare | whole", new="compare if not n else compare",
-        means=("tests/ace/numerics/test_integer.py::test_words",)),
+        means=("tests/ace/numerics/test_integer.py::test_words", "tests/ace/numerics/test_alu.py::test_random",
+               "tests/ace/test_cluster.py::test_every_collective")),
     Bug(name="missing reset", path="hw/common/sweep.py",
         old="done = Signal(width + 1)", new="done = Signal(width + 1, reset_less=True)",
-        means=(_WHOLE_ENGINE,)),
+        means=(_WHOLE_ENGINE, "tests/test_initial_values.py::test_rtl")),
 ]
 
 
