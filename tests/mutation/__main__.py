@@ -13,6 +13,7 @@ from signal import SIG_DFL, SIGPIPE, signal
 from hw.errors import UserError
 from sim.verilator.toolchain import build_root
 from tests.mutation import designs
+from tests.mutation.by_block import BLOCKS, finds
 from tests.mutation.equivalence import is_equivalent
 from tests.mutation.fast_set import FAST_SETS
 from tests.mutation.report import Result, markdown, score
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help=f"chooses the mutants if --mutants leaves some out (default: {SEED})")
     parser.add_argument("--resume", action="store_true",
                         help="keep the results of an earlier call that has not ended")
+    parser.add_argument("--blocks", action="store_true", help="run the tests of blocks that find further mutants")
     parser.add_argument("--list", action="store_true", help="print the runs and the mutants, and run nothing")
     args = parser.parse_args(arguments)
     try:
@@ -54,6 +56,8 @@ def _main(args: argparse.Namespace) -> int:
     for number in args.number or ():
         if not 1 <= number <= designs.POOL[engines[0]]:
             raise UserError(f"--number must be 1 to {designs.POOL[engines[0]]} for this engine, not {number}.")
+    if args.blocks:
+        return _blocks()
     if args.list:
         for engine in engines:
             print(f"Runs of the {designs.ENGINES[engine]}:")
@@ -75,6 +79,17 @@ def _main(args: argparse.Namespace) -> int:
     print(f"{found.all} mutants, {found.equivalent} equivalent, {found.killed} killed, {found.explained} explained, "
           f"{found.survived} survived: {100 * found.share:.1f} % killed. Report: {report}")
     return 0 if found.share >= LEAST_SHARE else 1
+
+
+def _blocks() -> int:
+    """Run the tests of blocks; returns 1 if one finds nothing."""
+    missed = 0
+    for entry in BLOCKS:
+        found = finds(entry)
+        missed += not found
+        print(f"{'found' if found else 'NOT FOUND':10} {entry.file}: {entry.code}: {entry.change}  {entry.test}",
+        flush=True)
+    return int(missed > 0)
 
 
 def _sample(engine: str, wanted: int | None, seed: int) -> list[int]:

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.mutation.by_block import block_test
 from tests.mutation.explained import explanation, line_of
 from tests.mutation.operators import Mutant
 from tests.mutation.runner import Verdict
@@ -23,7 +24,7 @@ class Result:
     @property
     def state(self) -> str:
         """``killed``, ``equivalent``, ``explained`` or ``survived``."""
-        if self.verdict.killed:
+        if self.verdict.killed or block_test(self.mutant):
             return "killed"
         if self.equivalent:
             return "equivalent"
@@ -85,15 +86,17 @@ def markdown(results: Sequence[Result], *, title: str) -> str:
     lines += ["## Runs that killed", "", "| run | mutants | seconds each |", "|---|---:|---:|"]
     runs: dict[str, list[float]] = {}
     for result in results:
-        if result.verdict.killed:
-            runs.setdefault(f"{result.engine}: {result.verdict.test}", []).append(result.verdict.seconds)
+        if result.state == "killed":
+            name = result.verdict.test or "tests of blocks"
+            runs.setdefault(f"{result.engine}: {name}", []).append(result.verdict.seconds)
     lines += [f"| {name} | {len(times)} | {sum(times) / len(times):.1f} |" for name, times in sorted(runs.items())]
     for state, heading in (("survived", "Survivors"), ("explained", "Explained survivors"),
                            ("equivalent", "Equivalent mutants"), ("killed", "Killed mutants")):
         lines += ["", f"## {heading}", ""]
         for result in sorted((r for r in results if r.state == state), key=lambda r: _place(r.mutant)):
-            mutant, entry = result.mutant, explanation(result.mutant)
-            note = {"killed": f" {result.verdict.test}: {_one_line(result.verdict.reason)}",
+            mutant, entry, block = result.mutant, explanation(result.mutant), block_test(result.mutant)
+            note = {"killed": f" {block.test}" if block and not result.verdict.killed else
+                    f" {result.verdict.test}: {_one_line(result.verdict.reason)}",
                     "equivalent": f" {entry.why}" if entry and not result.equivalent else " Proved.",
                     "explained": f" {entry.reason}: {entry.why}" if entry else ""}.get(state, "")
             lines.append(f"* {result.engine} {result.verdict.number}, `{mutant.source}` {mutant.operator}: "

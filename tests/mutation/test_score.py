@@ -3,7 +3,8 @@
 
 import pytest
 
-from tests.mutation import designs, explained
+from tests.changed_sources import check_fits
+from tests.mutation import by_block, designs, explained
 from tests.mutation.__main__ import _sample, main, run
 from tests.mutation.operators import Mutant
 from tests.mutation.report import Result, markdown, score
@@ -65,6 +66,18 @@ def test_score(monkeypatch):
     assert ("* dma 5, `tests/mutation/test_score.py:1` operator: or -> and (`# SPDX-License-Identifier: Apache-2.0`). "
             "performance: Only later.") in text
     assert score([]).share == 1
+
+
+def test_block_tests(monkeypatch):
+    """A survivor that the test of a block finds counts as killed; the changes fit the sources."""
+    entry = by_block.ByBlock("tests/mutation/test_score.py", "SPDX", "and -> or", "a", "b", "tests/x.py::test_x")
+    monkeypatch.setattr(by_block, "BLOCKS", [entry])
+    assert [_result(1).state, _result(2, change="or -> and").state] == ["killed", "survived"]
+    assert "(`# SPDX-License-Identifier: Apache-2.0`). tests/x.py::test_x\n" in markdown([_result(1)], title="Title")
+    monkeypatch.undo()
+    for entry in by_block.BLOCKS:
+        check_fits(entry.file, entry.old, entry.test)
+        assert entry.code in (explained.ROOT / entry.file).read_text(), entry
 
 
 def test_explanations_name_lines_that_exist():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of notices without a response: their count is limited, and no more words are generated than can be counted."""
+"""Words of notices: those inside, those without a response, whose count is limited, and those that are discarded."""
 
 from amaranth.sim import Simulator
 
@@ -48,6 +48,38 @@ def test_outstanding_words():
         await ctx.tick().repeat(2)
         assert ctx.get(dut.pending) == 0
 
+    _run(dut, testbench)
+
+
+def test_inside_and_discard():
+    """A word at one of the inputs is inside; a discard ends the wait for the words of its queue alone."""
+    dut, layout = Notices(TINY), word_id_layout(TINY)
+
+    async def testbench(ctx):
+        ctx.set(dut.words.ready, 1)
+        for queue in range(TINY.extended):
+            for write in dut.writes:
+                ctx.set(write.payload.id, layout.const({"top": 1, "notice": 1, "queue": queue}).as_value().value)
+                ctx.set(write.valid, 1)
+                assert ctx.get(dut.inside) == ctx.get(dut.pending) == 1 << queue
+                _, _, taken = await ctx.tick().sample(write.ready)
+                while not taken:
+                    _, _, taken = await ctx.tick().sample(write.ready)
+                ctx.set(write.valid, 0)
+                await ctx.tick().repeat(4)
+                assert ctx.get(dut.inside) == 0
+                for other in (*range(TINY.extended, TINY.queues), 1 - queue, queue):
+                    assert ctx.get(dut.pending) == 1 << queue
+                    ctx.set(dut.discard.queue, other)
+                    ctx.set(dut.discard.valid, 1)
+                    await ctx.tick()
+                    ctx.set(dut.discard.valid, 0)
+                assert ctx.get(dut.pending) == 0
+
+    _run(dut, testbench)
+
+
+def _run(dut, testbench):
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)
     simulator.add_testbench(testbench)
