@@ -42,8 +42,18 @@ struct Burst {
     bool write;
 };
 
+// Notified of each access to an endpoint's memory, and of its pins after each cycle.
+class Listener {
+public:
+    virtual ~Listener() = default;
+    virtual void read(uint64_t /*address*/, unsigned /*beats*/) {}
+    virtual void wrote(const WriteBurst&) {}
+    virtual void pins(const Vtop&) {}
+};
+
 class Endpoint : public Ports<ACE_DATA_BYTES>, private Observer {
 public:
+    Listener* listener = nullptr;
     static constexpr uint64_t kNever = ~uint64_t{0};
 
     // Links by port; null for a port without a link.
@@ -69,6 +79,20 @@ public:
         clock();
     }
     ~Endpoint() { top_->final(); }
+
+    // `rst` for 4 cycles, in which the links stall. No access and no store may be in progress. Nothing is in flight
+    // afterwards; what memory contains remains.
+    void restart(const MemoryOptions& options) {
+        memory.clear(options);
+        drive(*top_, cycle_);
+        for (const LinkPins& pins : pins_) *pins.tx_ready = *pins.rx_valid = 0;
+        top_->rst = 1;
+        for (int count = 0; count < 4; ++count) clock();
+        top_->rst = 0;
+        clock();
+        reading_.clear();
+        writing_.clear();
+    }
 
     // Stores at the given cycle or later, in the order of these calls.
     void post_at(uint64_t cycle, Store store) { later_.emplace_back(cycle, std::move(store)); }
@@ -133,6 +157,7 @@ private:
         }
         offer_frames(cycle);
         clock();
+        if (listener) listener->pins(*top_);
         sample(*top_, cycle);
         take_frames(cycle);
         for (unsigned port = 0; port < kPorts; ++port) {
@@ -179,6 +204,7 @@ private:
     }
 
     void read_issued(uint64_t cycle, uint64_t address) override {
+        if (listener) listener->read(address, top_->m_axi___05Farlen + 1u);
         reading_[top_->m_axi___05Farid].push_back({cycle, cycle, address, top_->m_axi___05Farlen + 1u, false});
     }
 
@@ -200,6 +226,7 @@ private:
 
     void written(uint64_t cycle, const WriteBurst& burst) override {
         ended(writing_[burst.id], cycle);
+        if (listener) listener->wrote(burst);
         const uint64_t end = burst.address / ACE_DATA_BYTES * ACE_DATA_BYTES + uint64_t{burst.beats} * ACE_DATA_BYTES;
         for (Watch& watch : watches)
             if (watch.met == kNever && watch.address < end && watch.address + 8 > burst.address) check(watch, cycle);

@@ -21,6 +21,13 @@ inline uint64_t field(const uint8_t* beat, unsigned lsb, unsigned width) {
     return value;
 }
 
+// CRC-32 of IEEE 802.3 after another byte.
+inline uint32_t crc32_after(uint32_t crc, uint8_t byte) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0u);
+    return crc;
+}
+
 struct LinkOptions {
     unsigned latency = 1;        // cycles from the departure of a beat's last byte to its arrival
     double bytes_per_cycle = 0;  // 0: one beat per cycle, independent of its contents
@@ -82,6 +89,7 @@ public:
             counts.header_bytes += cost;
         }
         const bool payload = format_.payload_kinds >> kind_ & 1;
+        forge(taken, payload);
         if (payload) {
             cost += format_.beat_bytes;
             counts.payload_bytes += format_.beat_bytes;
@@ -92,6 +100,20 @@ public:
         const auto gone = static_cast<uint64_t>(std::ceil(free_ - 1e-6));
         taken.due = std::max(gone, cycle + 1) - 1 + options_.latency;
         if (faults.on()) pass(taken, payload, cycle);
+    }
+
+    // A beat that no sender has made arrives behind those sent so far, at a cycle or later.
+    void insert(const void* beat, uint64_t due) {
+        std::memcpy(sent_.emplace_back().bytes, beat, kSize);
+        sent_.back().due = due;
+    }
+
+    // The bits of the `number`-th next packet's header, from 1, are inverted where those of `mask` are set; its CRC then
+    // matches.
+    void forge(uint64_t number, std::array<uint8_t, 12> mask) {
+        for (unsigned bit = format_.link_header_width; bit < 8 * mask.size(); ++bit)
+            mask[bit / 8] &= static_cast<uint8_t>(~(1u << bit % 8));
+        forgeries_.push_back({number, mask, 0});
     }
 
     // Receiver: the offered beat, or null; it remains until it is taken.
@@ -133,6 +155,36 @@ private:
     bool first(const Beat& beat) const { return field(beat.bytes, format_.first, 1); }
     bool last(const Beat& beat) const { return field(beat.bytes, format_.last, 1); }
 
+    struct Forgery {
+        uint64_t number;
+        std::array<uint8_t, 12> mask;
+        uint32_t crc;  // the CRC of a sum is the sum of the CRCs, without constants
+    };
+
+    // Applies forgeries to `taken`, the last beat of `sent_`.
+    void forge(Beat& taken, bool payload) {
+        for (Forgery& forgery : forgeries_) {
+            if (first(taken)) {
+                --forgery.number;
+                forgery.crc = 0;
+            }
+            if (forgery.number) continue;
+            if (first(taken)) {
+                for (unsigned bit = 0; bit < format_.link_header_width; ++bit)
+                    if (forgery.mask[bit / 8] >> bit % 8 & 1)
+                        taken.bytes[(format_.link_header + bit) / 8] ^= static_cast<uint8_t>(1u << (format_.link_header + bit) % 8);
+                for (const uint8_t byte : forgery.mask) forgery.crc = crc32_after(forgery.crc, byte);
+            }
+            for (unsigned left = payload ? format_.beat_bytes : 0; left; --left) forgery.crc = crc32_after(forgery.crc, 0);
+            if (!last(taken)) continue;
+            for (unsigned bit = 0; bit < format_.crc_width; ++bit)
+                taken.bytes[(format_.crc + bit) / 8] ^= static_cast<uint8_t>((forgery.crc >> bit & 1) << (format_.crc + bit) % 8);
+        }
+        if (last(taken))
+            forgeries_.erase(std::remove_if(forgeries_.begin(), forgeries_.end(), [](const Forgery& one) { return !one.number; }),
+                             forgeries_.end());
+    }
+
     // Applies faults to `taken`, the last beat of `sent_`.
     void pass(Beat& taken, bool payload, uint64_t cycle) {
         const bool begins = first(taken), ends = last(taken);
@@ -155,6 +207,7 @@ private:
     LinkOptions options_;
     BeatFormat format_;
     Random sending_, receiving_;
+    std::vector<Forgery> forgeries_;
     double free_ = 0;
     unsigned kind_ = 0;
     bool whole_ = false;   // no beat of the packet being sent was dropped so far

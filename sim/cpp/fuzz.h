@@ -7,6 +7,7 @@
 // changes them, but `revoke` takes a region away. After each job all queues are reset, configured again and checked.
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "fuzz_job.h"
@@ -18,9 +19,9 @@ class Fuzz : public Observer {
 public:
     std::string finding;                // empty if there is none
     std::set<uint64_t> covered;         // features
-    uint64_t copies = 0, accepted = 0;  // of anchors and of checks after resets; stores
+    uint64_t checked = 0, stores = 0;   // copies of anchors and of checks after resets
 
-    Fuzz() : engine_({all_memory()}, MemoryOptions{}) { engine_.observer = this; }
+    explicit Fuzz(const Job&) : engine_({all_memory()}, MemoryOptions{}) { engine_.observer = this; }
 
     // Runs a job, once.
     void run(const Job& job) {
@@ -73,7 +74,7 @@ private:
         found(text);
     }
 
-    void posted(uint64_t, uint32_t) override { ++accepted; }
+    void posted(uint64_t, uint32_t) override { ++stores; }
 
     static bool inside(uint64_t address, const std::map<uint64_t, uint64_t>& spans) {
         auto after = spans.upper_bound(address);
@@ -139,22 +140,22 @@ private:
     void take(const Step& step) {
         const uint64_t* n = step.numbers;
         switch (step.kind) {
-        case Step::kStore: return store(n[0] % 3, {n[1], n[2]}, n[3]);
-        case Step::kWrite: return write(n[0] & 0xFFC, n[1]);
-        case Step::kPoke: {
+        case kStore: return store(n[0] % 3, {n[1], n[2]}, n[3]);
+        case kWrite: return write(n[0] & 0xFFC, n[1]);
+        case kPoke: {
             const uint64_t value = n[1];
             std::memcpy(engine_.memory.bytes.at(epochs_[0].base + kRing + n[0] % (8 << kRingBits) * 8), &value, 8);
             return;
         }
-        case Step::kFailRead: failed_ = true; return engine_.memory.fail_read(1 + n[0] % 64);
-        case Step::kFailWrite: failed_ = true; return engine_.memory.fail_write(1 + n[0] % 64);
-        case Step::kRevoke: return revoke(n[0] % 3);
-        case Step::kReset:
+        case kFailRead: failed_ = true; return engine_.memory.fail_read(1 + n[0] % 64);
+        case kFailWrite: failed_ = true; return engine_.memory.fail_write(1 + n[0] % 64);
+        case kRevoke: return revoke(n[0] % 3);
+        case kReset:
             restart();
             fill(kAnchor);
             return configure();
-        case Step::kWait: return ticks(n[0] % 2000);
-        case Step::kAnchor: return copy(kAnchor);
+        case kWait: return ticks(n[0] % 2000);
+        case kAnchor: return copy(kAnchor);
         default: return;
         }
     }
@@ -208,7 +209,7 @@ private:
                                      DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC), 0xFFFF);
         epoch.used += length + 3;
         ++posted_[queue];
-        ++copies;
+        ++checked;
     }
 
     // All posted copies complete, with the right bytes unless a response was an error.
@@ -277,7 +278,7 @@ private:
 
     // -- Coverage: states and results of queues after each kind of step, and counters by their number of bits.
 
-    void note(Step::Kind kind) {
+    void note(unsigned kind) {
         if (++stage_ % 4) return;
         for (uint32_t queue = 0; queue < 3; ++queue) {
             const uint32_t flags = state(queue, DMACE_DMA_QUEUE_STATE_OFFSET), result = engine_.read(DMACE_DMA_QUEUE_RESULT_OFFSET);

@@ -19,23 +19,19 @@ A job that reaches states of queues, results or counts that no other had is kept
 finding is shortened; its text replays it.
 """
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.header import c_header
 from sim.cpp.clocked import ClockedInputs
-from sim.cpp.harness import HarnessFailed
 from sim.verilator.build import Status
 from sim.verilator.design import Design
 from sim.verilator.program import Program, build_program
 
-__all__ = ["build_fuzz", "run_fuzz"]
+__all__ = ["build_fuzz"]
 
 _CPP = Path(__file__).parents[1] / "cpp"
-_SOURCES = ("fuzz.h", "fuzz_job.h", "epoch.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
+_SOURCES = ("fuzz.h", "fuzz_job.h", "fuzz_main.h", "fuzz_steps.h", "epoch.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
 
 
 def build_fuzz(config: DmaConfig, *, engine: Design | None = None, checked: bool = False,
@@ -68,26 +64,3 @@ def build_fuzz(config: DmaConfig, *, engine: Design | None = None, checked: bool
                          generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
                          checked=checked, status=status)
-
-
-def run_fuzz(program: Program, *, seed: int = 1, runs: int = 1, job: str | Path = "",
-             timeout: float = 3600) -> dict[str, Any]:
-    """Run random jobs up to the first with a finding, or the job of a file.
-
-    Returns ``runs``, ``stores`` (words at doorbells), ``copies`` (valid ones, all checked), ``features`` (states that
-    were reached), ``kept`` jobs, the ``finding``, a sentence or "", and the ``job``, its text or "".
-
-    Raises
-    ------
-    HarnessFailed
-        If the program did not end, or the job is not one.
-    """
-    command = [str(program.path), "--seed", str(seed), "--runs", str(runs), "--job", str(job)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        raise HarnessFailed(f"The fuzzer was stopped after {timeout} s without an end.") from None
-    if done.returncode:
-        raise HarnessFailed(f"The fuzzer stopped: {done.stderr.strip() or f'status {done.returncode}'}")
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
