@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 from dmace.drivers.registers import Bus, Lock, RegisterDriver
-from hw.common.sizes import PAGE_BYTES, SMALL_PAGE_BITS
+from hw.common.sizes import ADDR_WIDTH, PAGE_BYTES, SMALL_PAGE_BITS
 from hw.dma_engine.config import HISTOGRAM_BINS, DmaConfig
 from hw.dma_engine.descriptors import RingLocation
 from hw.dma_engine.queue_settings import QUEUE_REGISTERS, Setter, check_queue_settings, setting_fields
@@ -83,6 +83,8 @@ class DmaDriver(RegisterDriver):
         """Write an entry of the region table; in a paged region, ``base`` does not count."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
+        if not paged and base + length > 1 << ADDR_WIDTH:
+            raise ValueError(f"A region must be within {ADDR_WIDTH} bits of address, not end at {base + length:#x}")
         async with self._lock():
             await self._write_pair("REGION_BASE", base)
             await self._write_pair("REGION_LENGTH", length)

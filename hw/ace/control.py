@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
+from hw.common.regions import ends_beyond
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import unused
 from hw.regs import RegisterBank
@@ -142,6 +143,12 @@ class Control(wiring.Component):
             program.valid.eq(bank.program_commit.written_stb), program.address.eq(bank.program_commit.address),
             program.word.eq(Cat(bank.program_word_lo.value, bank.program_word_hi.value)),
         ]
+        # A commit follows the last write of a field by two cycles or more.
+        beyond = Signal()
+        m.d.sync += beyond.eq(ends_beyond(Cat(bank.region_base_lo.value, bank.region_base_hi.value),
+                                          region.entry.length, self.config.address_width))
+        m.d.comb += [bank.region_commit.refuse.eq(beyond & access.valid),
+                     Signal.like(bank.writing, name="unused").eq(bank.writing)]
         if self.config.varying:
             extent = self.tables.extent
             m.d.comb += [

@@ -7,7 +7,7 @@ the staging registers, then write the entry's number to the COMMIT register; the
 
 from collections.abc import Sequence
 
-from hw.common.sizes import ADDR_WIDTH, DOMAIN_WIDTH
+from hw.common.sizes import ADDR_WIDTH, DOMAIN_WIDTH, REGION_BEYOND
 from hw.common.sizes import OFFSET_WIDTH as REGION_WIDTH
 from hw.regs import (
     Access,
@@ -75,7 +75,9 @@ def _regions(config: AceConfig) -> Sequence[Register]:
             Field("valid", 1, RW, doc="The entry is valid."),
         ], doc="Domain and rights of the region."),
         Register("REGION_COMMIT", [number_field("region", config.regions, PULSE, doc="Entry to write.")],
-                 doc="Writes the staged region to the table. It applies to commands checked later."),
+                 doc="Writes the staged region to the table. It applies to commands checked later. "
+                     "Refused if the region is valid, and ends beyond the last address.",
+                 guard=REGION_BEYOND),
     )
 
 

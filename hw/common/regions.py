@@ -14,7 +14,17 @@ from .sizes import ADDR_WIDTH, DOMAIN_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH, Engine
 from .sweep import SweepSignature
 from .table import ram_of
 
-__all__ = ["RegionEntriesSignature", "RegionEntry", "RegionLookupSignature", "RegionTable", "RegionWriteSignature"]
+__all__ = [
+    "RegionEntriesSignature", "RegionEntry", "RegionLookupSignature", "RegionTable", "RegionWriteSignature",
+    "ends_beyond",
+]
+
+def ends_beyond(base: Value, length: Value, address_width: int) -> Value:
+    """Whether a region of ``length`` bytes from ``base`` on, without its low 12 bits, ends beyond the address space of
+    ``address_width`` bits; higher bits of ``base`` do not count."""
+    low = min(len(length), address_width)
+    return ((Cat(C(0, 12), base[12:low]) + length > 1 << low)
+            & (base[low:address_width].all() if low < address_width else 1))
 
 
 class RegionEntry(data.Struct):

@@ -5,8 +5,8 @@ from typing import Protocol, TypeGuard
 
 __all__ = [
     "ADDR_WIDTH", "COUNT_WIDTH", "DOMAIN_WIDTH", "FAILED_WIDTH", "FRAME_WIDTH", "LARGE_PAGE_BITS", "OFFSET_WIDTH",
-    "PAGE_BYTES", "PAGE_ID_WIDTH", "REGION_ID_WIDTH", "SMALL_PAGE_BITS", "WEIGHT_WIDTH", "EngineSizes",
-    "is_integer", "is_power_of_two",
+    "PAGE_BYTES", "PAGE_ID_WIDTH", "REGION_BEYOND", "REGION_ID_WIDTH", "SMALL_PAGE_BITS", "WEIGHT_WIDTH",
+    "EngineSizes", "is_integer", "is_power_of_two",
 ]
 
 PAGE_BYTES = 4096
@@ -15,6 +15,8 @@ PAGE_BYTES = 4096
 ADDR_WIDTH = 64
 OFFSET_WIDTH = 36
 REGION_ID_WIDTH = 8
+REGION_BEYOND = "the region is valid and ends beyond the last address"
+"""Why software's commit of a region is refused."""
 PAGE_ID_WIDTH = 10
 SMALL_PAGE_BITS, LARGE_PAGE_BITS = 16, 21
 """Paged regions have pages of 64 KiB or of 2 MiB."""

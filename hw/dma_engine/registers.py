@@ -14,6 +14,7 @@ from hw.common.sizes import (
     FAILED_WIDTH,
     OFFSET_WIDTH,
     PAGE_ID_WIDTH,
+    REGION_BEYOND,
     REGION_ID_WIDTH,
 )
 from hw.regs import (
@@ -112,7 +113,9 @@ def _regions(config: DmaConfig) -> Sequence[Register]:
                   doc="Entry of the page table with the region's first page; its other pages follow."),
         ], doc="Pages of a region that is not contiguous."),
         Register("REGION_COMMIT", [number_field("region", config.regions, PULSE, doc="Entry to write.")],
-                 doc="Writes the staged region to the table. It applies to segments scheduled later."),
+                 doc="Writes the staged region to the table. It applies to segments scheduled later. "
+                     "Refused if the region is valid, not paged, and ends beyond the last address.",
+                 guard=REGION_BEYOND),
     )
 
 

@@ -13,8 +13,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.axi import AxiLiteSignature
 from hw.common.doorbell import is_extended
 from hw.common.layouts import CompletionLayout
-from hw.common.regions import RegionWriteSignature
-from hw.common.sizes import SMALL_PAGE_BITS
+from hw.common.regions import RegionWriteSignature, ends_beyond
+from hw.common.sizes import ADDR_WIDTH, SMALL_PAGE_BITS
 from hw.common.sweep import SweepSignature
 from hw.dma_engine.config import TARGETS, DmaConfig
 from hw.dma_engine.configuration import (
@@ -134,6 +134,11 @@ class FrontPanel(wiring.Component):
                                            attributes.cache[2:] & attributes.cache[1].replicate(2))),
             region.attributes.prot.eq(attributes.prot), region.attributes.qos.eq(attributes.qos),
         ]
+        # A commit follows the last write of a field by two cycles or more.
+        beyond = Signal()
+        m.d.sync += beyond.eq(ends_beyond(Cat(bank.region_base_lo.value, bank.region_base_hi.value), region.length,
+                                          ADDR_WIDTH))
+        m.d.comb += bank.region_commit.refuse.eq(beyond & access.valid & ~pages.paged)
         m.d.comb += [
             self.page.valid.eq(bank.page_commit.written_stb), self.page.page.eq(bank.page_commit.page),
             self.page.entry.present.eq(bank.page_commit.present),

@@ -4,6 +4,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hw.common.sizes import ADDR_WIDTH
+
 __all__ = ["Piece", "Region", "present"]
 
 Piece = tuple[int | None, int]
@@ -31,6 +33,11 @@ class Region:
     paged: bool = False
     large: bool = False
     first_page: int = 0
+
+    def __post_init__(self) -> None:
+        if self.valid and not self.paged and self.base + self.length > 1 << ADDR_WIDTH:
+            raise ValueError(f"A region must be within {ADDR_WIDTH} bits of address, not end at "
+                             f"{self.base + self.length:#x}")
 
     @property
     def attributes(self) -> tuple[int, int, int]:
