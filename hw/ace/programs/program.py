@@ -41,7 +41,8 @@ class Program:
 
 
 def encode(program: Program, config: AceConfig) -> list[int]:
-    """48-bit words of a program. Raises ValueError if it does not fit a slot, or a number its field."""
+    """48-bit words of a program. Raises ValueError if it does not fit a slot, or a number its field, or if a phase
+    moves pieces of no position: it would never complete."""
     unit = max(COLUMN_BYTES, config.beat_bytes)     # a position begins at a beat
     piece = config.chunk_bytes // program.positions // unit * (unit // COLUMN_BYTES)
     if not piece:
@@ -50,7 +51,10 @@ def encode(program: Program, config: AceConfig) -> list[int]:
     words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
                    program.src_whole, program.dst_whole, piece, program.early), *program.fills, *program.drains]
-    for phase in program.phases:
+    for number, phase in enumerate(program.phases):
+        if not phase.span and (phase.sends or phase.receives):
+            raise ValueError(f"The program cannot be encoded: phase {number} has sends or receives, and a span of 0 "
+                             "positions")
         words += [PhaseWord(phase.port, phase.span, phase.both, len(phase.sends), phase.receives, phase.granted),
                   *phase.sends]
     try:

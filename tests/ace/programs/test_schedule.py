@@ -11,7 +11,7 @@ import pytest
 
 from hw.ace.config import BASE, TINY, ULTRA, WIDE
 from hw.ace.numerics.formats import DType
-from hw.ace.programs.program import encode
+from hw.ace.programs.program import Phase, Program, encode
 from hw.ace.programs.schedule import Entry, assemble, plan, role_of
 from hw.ace.words import Collective, HeaderWord, OneShot, Ordered, SendWord
 from tests.ace.programs.random_programs import check, count_for
@@ -248,3 +248,11 @@ def test_roles():
 def test_errors(message, make):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make()
+
+
+@pytest.mark.parametrize("phase", [{"receives": 1}, {"sends": (SendWord(0, 0, 0, 0, 0),)}])
+def test_phases_without_positions_are_refused(phase):
+    """An FSM would wait for ever: such a send has no packet, and such a receive never ends."""
+    sentence = "^The program cannot be encoded: phase 1 has sends or receives, and a span of 0 positions$"
+    with pytest.raises(ValueError, match=sentence):
+        encode(Program(positions=1, shards=1, phases=(Phase(port=0, span=0), Phase(port=0, span=0, **phase))), TINY)
