@@ -14,8 +14,9 @@ makes, CREDIT packets with any contents, and packets with changed headers and a 
 recovery by software, at any moment. Checked are:
 
 * no byte is written, and no read issued, outside the regions and completion words of the queues;
-* collectives of another communicator, which are valid, complete with the right bits, and write nothing else. Those that
-  an error may have ended need not complete; behind forged packets the bits of its buffers may be wrong;
+* collectives of another communicator, which are valid, complete with the right bits, and write nothing else, also over
+  links with as many faults as they cope with. Those that an error, a cut or many faults may have ended need not complete;
+  behind forged packets the bits of its buffers may be wrong;
 * after a recovery (revoke, clear, start the links, configure, open) both communicators give the right bits;
 * register accesses, doorbells, ends of communicators and links take no longer than a limit;
 * the rules of AXI4 hold at both memory ports.
@@ -51,12 +52,12 @@ FUZZED = AceConfig(data_width=64, lanes=2, prod=False, fp8=False, avg=False, dim
 
 _HERE = Path(__file__).parent
 _CPP = _HERE.parent / "cpp"
-_SOURCES = (*(_HERE / name for name in ("fuzz.h", "fuzz_job.h", "cluster.h", "endpoint.h", "faults.h", "link.h",
-                                        "workers.h", "workgroups.h")),
+_SOURCES = (*(_HERE / name for name in ("fuzz.h", "fuzz_anchors.h", "fuzz_job.h", "fuzz_pair.h", "cluster.h",
+                                        "endpoint.h", "faults.h", "link.h", "workers.h", "workgroups.h")),
             *(_CPP / name for name in ("axi_rules.h", "fuzz_main.h", "fuzz_steps.h", "ports.h", "axi_memory.h",
                                        "memory.h")))
 
-_RANKS, _BASE, _ARENA, _TENANT_BYTES = 2, 1 << 32, 0x10000, 20_001
+_RANKS, _BASE, _ARENA, _TENANT_BYTES = 2, 1 << 32, 0x10000, 20_000
 _DOMAINS = (1, 2)
 _SHARES = (Share(0, 2, 0, 4), Share(2, 2, 4, 4))
 _COLLECTIVES: tuple[Numbered, ...] = (
@@ -122,7 +123,7 @@ def _setup_header() -> str:
     share = next(value for offset, value in setups[0] if offset == driver.map["COMMUNICATOR_SHARE"].offset)
     values = {"Base": _BASE, "Arena": _ARENA, "Span": _ARENA * len(_PARTS), "TenantBytes": _TENANT_BYTES,
               **{name: _ARENA * number for number, name in enumerate(_PARTS)}, "WordPitch": _WORD_PITCH,
-              "Watchdog": _WATCHDOG, "Communicators": FUZZED.communicators, "Queues": FUZZED.queues,
+              "Watchdog": _WATCHDOG, "Timeout": _TIMEOUT, "Communicators": FUZZED.communicators, "Queues": FUZZED.queues,
               "Extents": FUZZED.extent_rows, "TenantWords": words, "TenantShare": share}
     return "".join((
         "#pragma once\n#include <cstdint>\n#include <vector>\n",
@@ -135,9 +136,10 @@ def _setup_header() -> str:
 async def _set_up(driver: AceDriver, bus: _Recorder, rank: int) -> int:
     """Write the whole configuration of a rank; returns the number of the tenant's program words."""
     await driver.set_link_patience(timeout=_TIMEOUT, tries=_TRIES)
-    for number, (part, domain) in enumerate(zip(_PARTS[:4], (1, 1, 2, 2), strict=True)):
-        await driver.define_region(number, base=_BASE + _ARENA * number, domain=domain, readable=number % 2 == 0,
-                                   length=_TENANT_BYTES if part.startswith("Tenant") else _ARENA, writable=number % 2 == 1)
+    for number, part in enumerate(_PARTS[:4]):
+        tenant = part.startswith("Tenant")
+        await driver.define_region(number, base=_BASE + _ARENA * number, length=_TENANT_BYTES if tenant else _ARENA,
+                                   domain=_DOMAINS[not tenant], readable=number % 2 == 0, writable=number % 2 == 1)
     foreign = _BASE + _ARENA * _PARTS.index("Foreign")
     for number, rights in ((4, {"readable": True}), (5, {"writable": True})):
         await driver.define_region(number, base=foreign, length=_ARENA, domain=7, **{

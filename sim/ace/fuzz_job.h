@@ -33,7 +33,7 @@ public:
         const uint64_t rank = random_.below(kRanks), port = random_.below(2), dice = random_.below(100);
         if (dice < 22) {
             const dmace_word word = command();
-            return made(kStore, {rank, word.lo, word.hi, random_.chance(0.9) ? 0xFFFF : random_.below(0x10000)});
+            return made(kStore, {random_.below(4), word.lo, word.hi, random_.chance(0.9) ? 0xFFFF : random_.below(0x10000)});
         }
         if (dice < 36)
             return made(kCollective, {random_.below(6) | random_.below(4) << 4 | random_.below(2) << 8 | random_.below(16) << 12,
@@ -84,6 +84,7 @@ private:
     // A command: any bits, or fields near their limits.
     dmace_word command() {
         if (random_.chance(0.2)) return {random_.next(), random_.next()};
+        if (random_.chance(0.4)) return at_the_end();
         const auto near_limit = [&](uint64_t limit) {
             return random_.chance(0.6) ? random_.below(limit) : random_.chance(0.8) ? limit - random_.below(40) : random_.next() & 0xFFFFFFF;
         };
@@ -92,21 +93,33 @@ private:
             return static_cast<uint32_t>(random_.chance(probability) ? usual : random_.below(limit));
         };
         made.collective = mostly(0.9, 1 + random_.below(7), 16);
-        made.flags = mostly(0.8, 1 | random_.below(16), 16);
+        made.flags = mostly(0.8, 1, 16);
         made.communicator = mostly(0.9, 0, 16);
         made.dtype = mostly(0.9, random_.below(10), 16);
-        made.op = mostly(0.5, 0, 8);
+        made.op = mostly(0.8, 0, 8);
         made.widen = mostly(0.8, 0, 2);
         made.root = mostly(0.7, random_.below(2), 256);
         made.src_region = mostly(0.8, 0, 9);
         made.dst_region = mostly(0.8, 1, 9);
         const uint64_t size = made.dtype == DMACE_ACE_TYPE_FP32 || made.dtype == DMACE_ACE_TYPE_INT32 ? 4 : made.dtype == 1 || made.dtype == 2 ? 2 : 1;
-        made.src_offset = static_cast<uint32_t>(near_limit(kTenantBytes / size));
-        made.dst_offset = static_cast<uint32_t>(near_limit(kTenantBytes / size));
-        // Some end exactly at the region's end, or an element behind it.
-        if (random_.chance(0.3)) made.dst_offset = static_cast<uint32_t>(kTenantBytes / size - random_.below(300));
-        made.count = static_cast<uint32_t>(
-            random_.chance(0.4) ? kTenantBytes / size - made.dst_offset + random_.below(3) - 1 : random_.chance(0.7) ? random_.below(600) : near_limit(kTenantBytes / size));
+        const uint64_t region = kTenantBytes / size;
+        made.src_offset = static_cast<uint32_t>(near_limit(region));
+        made.dst_offset = static_cast<uint32_t>(near_limit(region));
+        made.count = static_cast<uint32_t>(random_.chance(0.7) ? random_.below(600) : near_limit(region));
+        return dmace_ace_word(&made);
+    }
+
+    // A valid command, of which one of the buffers ends at most a few elements before or behind its region's end.
+    dmace_word at_the_end() {
+        dmace_ace_command made = {};
+        made.collective = static_cast<uint32_t>(1 + random_.below(6));
+        made.flags = 1;
+        made.dtype = random_.chance(0.7) ? DMACE_ACE_TYPE_INT8 : DMACE_ACE_TYPE_INT32;
+        made.dst_region = 1;
+        const uint64_t region = kTenantBytes / (made.dtype == DMACE_ACE_TYPE_INT8 ? 1 : 4), count = 1 + random_.below(300);
+        (random_.chance(0.5) ? made.src_offset : made.dst_offset) =
+            static_cast<uint32_t>(region - count * (random_.chance(0.5) ? 1 : kRanks) + random_.below(4) - 1);
+        made.count = static_cast<uint32_t>(count);
         return dmace_ace_word(&made);
     }
 };

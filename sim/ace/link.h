@@ -116,6 +116,8 @@ public:
         forgeries_.push_back({number, mask, 0});
     }
 
+    void forge_nothing() { forgeries_.clear(); }
+
     // Receiver: the offered beat, or null; it remains until it is taken.
     const uint8_t* offer(uint64_t cycle) {
         if (offered_) return offered_->front().bytes;

@@ -4,7 +4,7 @@
 ::
 
     program = build_fuzz(TINY)
-    result = run_fuzz(program, seed=1, runs=1000)
+    result = run_fuzz(program, seed=1, runs=1000)      # of sim.cpp.fuzz
     assert not result["finding"], result["job"]
 
 A job is a list of steps: stores of any bits to the doorbells of a ring, of an ARK queue and of a native queue, any
@@ -31,7 +31,8 @@ from sim.verilator.program import Program, build_program
 __all__ = ["build_fuzz"]
 
 _CPP = Path(__file__).parents[1] / "cpp"
-_SOURCES = ("fuzz.h", "fuzz_job.h", "fuzz_main.h", "fuzz_steps.h", "epoch.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
+_SOURCES = ("fuzz.h", "fuzz_job.h", "fuzz_main.h", "fuzz_steps.h", "epoch.h", "engine.h", "ports.h", "axi_memory.h",
+            "memory.h")
 
 
 def build_fuzz(config: DmaConfig, *, engine: Design | None = None, checked: bool = False,

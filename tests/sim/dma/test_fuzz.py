@@ -9,8 +9,9 @@ from amaranth.lib.wiring import connect, flipped
 from dmace import cli
 from hw.dma_engine.config import TINY, DmaConfig
 from hw.dma_engine.engine import DmaEngine
+from sim.cpp.fuzz import run_fuzz
 from sim.cpp.harness import HarnessFailed
-from sim.dma.fuzz import build_fuzz, run_fuzz
+from sim.dma.fuzz import build_fuzz
 from sim.verilator.design import Design
 
 JOB = """# A copy between two arbitrary words, while a read fails.
@@ -69,11 +70,11 @@ def test_no_finding(seed, soak, tmp_path):
     program = build_fuzz(TINY)
     result = run_fuzz(program, seed=seed, runs=50_000 if soak else 500)
     assert not result["finding"], result["job"]
-    assert result["stores"] > 10 * result["runs"] and result["copies"] > 12 * result["runs"]
+    assert result["stores"] > 10 * result["runs"] and result["checked"] > 12 * result["runs"]
     assert result["kept"] > 20 and result["features"] > 100
     (tmp_path / "a.job").write_text(JOB)
     one, again = (run_fuzz(program, job=tmp_path / "a.job") for _ in range(2))
-    assert one == again and one["finding"] == "" and one["copies"] > 12
+    assert one == again and one["finding"] == "" and one["checked"] > 12
     for wrong in ("stroe 1\n", "wait\n", "wait 0x1 0x2\n", "memory 1 0 99\n"):
         (tmp_path / "a.job").write_text(wrong)
         with pytest.raises(HarnessFailed, match=f"Line 1 of the job is no step: {wrong.strip()}"):
@@ -103,8 +104,11 @@ def test_small_engines_are_refused():
 
 @pytest.mark.parametrize(("options", "sentence"), [
     (["fuzz", "--runs", "0"], "--runs must be from 1 to 100,000,000, not 0."),
+    (["fuzz", "--engine", "ace", "--config", "tiny"],
+     "soak fuzz takes --config for the DMA engine only; the accelerator's sizes are fixed."),
     (["fuzz", "--job", "/no/such/file"], "--job: there is no file /no/such/file."),
     (["fuzz", "--output", "/no/such/folder/a"], "--output: there is no folder /no/such/folder."),
+    (["all", "--ace-jobs", "-1"], "--ace-jobs must be from 0 to 1,000,000,000, not -1."),
     (["all", "--requests", "-1"], "--requests must be from 0 to 1,000,000,000, not -1."),
 ])
 def test_wrong_options_are_reported(capsys, options, sentence):
