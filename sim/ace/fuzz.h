@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a job of the fuzzer on two accelerators, and checks that they are contained, that nothing hangs, that valid
-// collectives have the right results, and that software can recover.
+// Runs a job of the fuzzer on two accelerators, and checks containment, time limits, the results of valid collectives, and
+// recovery by software.
 //
 // The steps of a job drive the tenant's queue; the anchor's queue posts valid collectives only. Regions and addresses are
 // privileged: no step changes them.
@@ -44,7 +44,7 @@ private:
         const unsigned rank = n[0] % kRanks, port = n[1] % 2;
         switch (step.kind) {
         case kStore:
-            // Of one rank, or of both.
+            // On one rank, or on both.
             for (unsigned one = 0; one < kRanks; ++one)
                 if (n[0] % 4 > 1 || one == rank) store(one, kTenant, {n[1], n[2]}, n[3]);
             return;

@@ -40,7 +40,7 @@ from hw.dma_engine.header import c_header
 from sim.ace.beat import beat_header
 from sim.cpp.clocked import ClockedInputs
 from sim.verilator.build import Status
-from sim.verilator.design import Design
+from sim.verilator.design import Design, component_of
 from sim.verilator.program import Program, build_program
 
 __all__ = ["FUZZED", "build_fuzz"]
@@ -103,7 +103,8 @@ def build_fuzz(*, component: Component | None = None, checked: bool = False, sta
     from hw.ace.engine import AceEngine
 
     design = Design(ClockedInputs, Design(AceEngine, FUZZED)) if component is None else ClockedInputs(component)
-    id_width: int = (component or AceEngine(FUZZED)).signature.members["m_axi"].signature.id_width
+    ports = component_of(component or Design(AceEngine, FUZZED)).signature.members
+    id_width: int = ports["m_axi"].signature.id_width
     return build_program(design, name="ace_fuzz", main=_HERE / "fuzz.cpp", sources=_SOURCES, includes=[_HERE, _CPP],
                          generated={"beat.h": beat_header(FUZZED, id_width), "ethernet.h": "",
                                     "dmace.h": c_header(TINY), "dmace_ace.h": header.c_header(FUZZED),
