@@ -15,8 +15,8 @@ recovery by software, at any moment. Checked are:
 
 * no byte is written, and no read issued, outside the regions and completion words of the queues;
 * collectives of another communicator, which are valid, complete with the right bits, and write nothing else, also over
-  links with as many faults as they cope with. Those that an error, a cut or many faults may have ended need not complete;
-  behind forged packets the bits of its buffers may be wrong;
+  links with as many faults as they cope with. Those that an error, a cut or many faults may have ended need not
+  complete; behind forged packets the bits of its buffers may be wrong;
 * after a recovery (revoke, clear, start the links, configure, open) both communicators give the right bits;
 * register accesses, doorbells, ends of communicators and links take no longer than a limit;
 * the rules of AXI4 hold at both memory ports.
@@ -124,8 +124,8 @@ def _setup_header() -> str:
     share = next(value for offset, value in setups[0] if offset == driver.map["COMMUNICATOR_SHARE"].offset)
     values = {"Base": _BASE, "Arena": _ARENA, "Span": _ARENA * len(_PARTS), "TenantBytes": _TENANT_BYTES,
               **{name: _ARENA * number for number, name in enumerate(_PARTS)}, "WordPitch": _WORD_PITCH,
-              "Watchdog": _WATCHDOG, "Timeout": _TIMEOUT, "Communicators": FUZZED.communicators, "Queues": FUZZED.queues,
-              "Extents": FUZZED.extent_rows, "TenantWords": words, "TenantShare": share}
+              "Watchdog": _WATCHDOG, "Timeout": _TIMEOUT, "Communicators": FUZZED.communicators,
+              "Queues": FUZZED.queues, "Extents": FUZZED.extent_rows, "TenantWords": words, "TenantShare": share}
     return "".join((
         "#pragma once\n#include <cstdint>\n#include <vector>\n",
         *(f"constexpr uint64_t k{name} = {value:#x};\n" for name, value in values.items()),

@@ -12,7 +12,7 @@
 
 #include "fuzz_job.h"
 
-constexpr uint32_t kAnchor = 3, kForeignDomain = 7;
+constexpr uint32_t kAnchorQueue = 3, kForeignDomain = 7;
 constexpr uint64_t kForeign = kBase + 32 * kEpochSpan;
 
 class Fuzz : public Observer {
@@ -152,10 +152,10 @@ private:
         case kRevoke: return revoke(n[0] % 3);
         case kReset:
             restart();
-            fill(kAnchor);
+            fill(kAnchorQueue);
             return configure();
         case kWait: return ticks(n[0] % 2000);
-        case kAnchor: return copy(kAnchor);
+        case kAnchor: return copy(kAnchorQueue);
         default: return;
         }
     }
@@ -177,7 +177,7 @@ private:
                              (offset >= DMACE_DMA_RING_BASE_LO_OFFSET && offset <= DMACE_DMA_QUEUE_COMMIT_OFFSET) ||
                              offset == DMACE_DMA_QUEUE_CONFIG_OFFSET || offset == DMACE_DMA_WATCHDOG_OFFSET;
         if (address) return;
-        if (offset == DMACE_DMA_QUEUE_COMMAND_OFFSET && value % 64 == kAnchor) return;
+        if (offset == DMACE_DMA_QUEUE_COMMAND_OFFSET && value % 64 == kAnchorQueue) return;
         engine_.write(static_cast<uint32_t>(offset), static_cast<uint32_t>(value));
     }
 
@@ -240,7 +240,7 @@ private:
 
     // The anchor's copies complete; then every queue can be reset, and works.
     void finish() {
-        check(kAnchor, !failed_);
+        check(kAnchorQueue, !failed_);
         if (engine_.memory.illegal_accesses()) found("the engine accessed addresses without memory.");
         for (uint32_t queue = 0; queue < 4 && finding.empty(); ++queue) reset(queue);
         if (!finding.empty()) return;
