@@ -24,7 +24,8 @@ def kind_layout():
 
 
 class NarrowBeats(wiring.Component):
-    """Round the elements of beats with ``narrow``, and copy other beats.
+    """Round the elements of beats with ``narrow``, and copy other beats. Without ``config.widen``, no beat may have
+    ``narrow``.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class NarrowBeats(wiring.Component):
         width, halves, bytes_ = self.config.data_width, [], []
         whole, kind, valid = Signal(width, reset_less=True), Signal(kind_layout(), reset_less=True), Signal()
         m.d.sync += [whole.eq(self.i), kind.eq(self.kind), valid.eq(self.valid)]
-        for index in range(width // WORD_WIDTH):
+        for index in range(width // WORD_WIDTH if self.config.widen else 0):
             m.submodules[f"narrow_{index}"] = narrow = Narrow()
             m.d.comb += [narrow.i.eq(self.i.word_select(index, WORD_WIDTH)), narrow.dtype.eq(self.kind.dtype)]
             halves.append(narrow.o)
@@ -65,8 +66,9 @@ class NarrowBeats(wiring.Component):
         m.d.comb += self.o.eq(Cat(quarters))
         m.d.sync += self.o_valid.eq(valid & kind.complete)
         for number, quarter in enumerate(quarters):
+            part = whole.word_select(number, width // 4)
+            if self.config.widen:
+                part = Mux(kind.narrow, Mux(four, Cat(bytes_), Cat(halves).word_select(number % 2, width // 4)), part)
             with m.If(valid & ~(kind.narrow & stays[number])):
-                m.d.sync += quarter.eq(Mux(
-                    kind.narrow, Mux(four, Cat(bytes_), Cat(halves).word_select(number % 2, width // 4)),
-                    whole.word_select(number, width // 4)))
+                m.d.sync += quarter.eq(part)
         return m
