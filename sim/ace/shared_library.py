@@ -155,6 +155,10 @@ def build_library(config: AceConfig, *, component: Component | Design | None = N
     return _build(config, component, checked, status, verilog, coverage)
 
 
+_LANE = "component.network.receive_0.alus.lane_0"
+_MANY_LANES = 128
+"""An accelerator with as many has one copy of a lane's C++: half of all C++ would be lanes."""
+
 _engines: dict[tuple[AceConfig, bool], Library] = {}
 
 
@@ -164,12 +168,13 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
 
     key = config, checked
     if key not in _engines:
-        _engines[key] = _build(config, Design(AceEngine, config), checked, status)
+        many = not checked and config.pipes * config.lanes >= _MANY_LANES
+        _engines[key] = _build(config, Design(AceEngine, config), checked, status, block=_LANE if many else None)
     return _engines[key]
 
 
 def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None,
-           verilog: tuple[str, str] | None = None, coverage: bool = False) -> Library:
+           verilog: tuple[str, str] | None = None, coverage: bool = False, block: str | None = None) -> Library:
     made_of = component_of(component)
     ethernet = "ethernet" in made_of.signature.members
     name, design = verilog or ("ace_cluster_checked" if checked else "ace_cluster", _clocked(component))
@@ -178,7 +183,7 @@ def _build(config: AceConfig, component: Component | Design, checked: bool, stat
                          generated={"beat.h": beat_header(config, _id_width(made_of)),
                                     "ethernet.h": _ethernet_header(config) if ethernet else ""},
                          includes=(_HERE.parent / "cpp", _RDMA), checked=checked, shared=True, coverage=coverage,
-                         status=status)
+                         block=block, status=status)
     return _load(made)
 
 

@@ -28,6 +28,7 @@ from cocotb_tools import config as cocotb_config
 from filelock import FileLock
 
 from hw.errors import UserError
+from sim.verilator.blocks import BLOCK
 from sim.verilator.design import Design, verilog_of
 from sim.verilator.simulator import Build, Result, SimulationFailed, TestResult
 from sim.verilator.store import digest, once
@@ -170,6 +171,12 @@ def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, 
                f"-DVM_COVERAGE={int(coverage)}", "-DVM_SC=0", "-DVM_TIMING=0", *options]
     sources = json.loads((folder / "cpp" / "Vtop.json").read_text())["sources"]
     runtime = _runtime(sources["global"], options, status=status)
+    folders = [folder / "cpp"]
+    if (of_block := folder / BLOCK / f"V{BLOCK}.json").is_file():
+        folders.append(folder / BLOCK)
+        own = json.loads(of_block.read_text())["sources"]
+        sources = {group: [*found, *own.get(group, ())] for group, found in sources.items()}
+        sources["classes_fast"].append(str(folder / BLOCK / f"{BLOCK}.cpp"))
     # A main program with options of its own is compiled alone.
     alone = bool(main_options) or main[1] != fast
     wanted: list[tuple[Path, str, Iterable[str]]] = [
@@ -177,7 +184,7 @@ def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, 
     wanted += [(*main, main_options)] if alone else []
     # The longest first: the last one to end is then short.
     wanted.sort(key=lambda job: -_size(job[0]))
-    jobs = [(source, [*options, *own, level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
+    jobs = [(source, [*options, *own, level, *(f"-I{one}" for one in folders)], folder / f"{source.stem}.o")
             for source, level, own in wanted]
     _compile(jobs, log=folder / "compile.log", status=status)
 
@@ -205,7 +212,9 @@ def _units(folder: Path, sources: Mapping[str, Sequence[str]], fast: str,
             else:
                 yield source, level
     together = folder / "small.cpp"
-    together.write_text("".join(f'#include "{source}"\n' for source in (*small, *further)), encoding="utf-8")
+    # A block and the design around it have a header for precompilation each, which refuse each other.
+    together.write_text("".join(f'#undef VL_PCH_INCLUDED\n#include "{source}"\n' for source in (*small, *further)),
+                        encoding="utf-8")
     yield together, fast
 
 
