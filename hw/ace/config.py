@@ -4,7 +4,7 @@
 Every width that a component needs is a property here, so that hardware, model, driver and tests agree.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hw.common.sizes import ADDR_WIDTH, is_integer, is_power_of_two
 
@@ -225,6 +225,11 @@ class AceConfig:
         if not isinstance(self.timing, AceTimingOptions):
             raise ValueError(f"timing must be AceTimingOptions, not {self.timing!r}")
 
+    def for_sums(self) -> "AceConfig":
+        """The same sizes without what sums of FP32 and INT32 in parts of equal length do not need: products, FP8,
+        averages, widening and v-variants."""
+        return replace(self, prod=False, fp8=False, avg=False, widen=False, varying=False)
+
     @property
     def beat_bytes(self) -> int:
         return self.data_width // 8
@@ -359,7 +364,7 @@ BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, m
 WIDE = AceConfig(pipes=4)
 """4 MiB of SRAM, 16 FSMs, and lanes for 4 x 64 bytes per cycle, as ACE's authors chose (ISCA'21)."""
 
-ULTRA = AceConfig(data_width=1024, lanes=32, fsms=32, slots=32, packet_bytes=512, link_beats=256, replay_beats=256,
+ULTRA = AceConfig(data_width=1024, lanes=32, fsms=32, slots=32, packet_bytes=512, link_beats=256, replay_beats=512,
                   pipes=4)
 """2 MiB of SRAM, and a beat of 128 bytes per cycle on memory port, links and pipes: at 1.245 GHz, the least that,
 as simulated, keeps busy the links of the ACE paper with 128 GB/s of memory (docs/training.md), and links of a beat per

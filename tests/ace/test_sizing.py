@@ -56,6 +56,8 @@ def test_ultra_has_the_sizes_of_the_rule(shape):
         found = needs(ULTRA, shape, chunk_bytes=ULTRA.chunk_bytes, **links)
         assert found.sustained and found.fsms <= ULTRA.fsms and found.slots <= ULTRA.slots
         assert found.link_beats <= ULTRA.link_beats and found.pipes <= ULTRA.pipes == 4
+    found = needs(ULTRA, shape, chunk_bytes=ULTRA.chunk_bytes, link_rate=1, link_latency=100, memory_latency=100)
+    assert (found.link_beats, found.replay_beats) == (ULTRA.link_beats, ULTRA.replay_beats)
 
 
 def test_buffers_cover_the_round_trip():
