@@ -37,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "both, 64 and 256 KiB: some minutes)")
     parser.add_argument("--long", action="store_true", help="with --check-rtl, also 1 MiB, links of latency 500, "
                         "4x2x2 and 4x4x4 with links of a beat per cycle: about half an hour")
+    parser.add_argument("--sums", action="store_true", help="with cases of --check-rtl, RTL without what an all-reduce "
+                        "of FP32 does not need: products, FP8, averages, widening and v-variants; ultra is built in "
+                        "minutes")
     parser.add_argument("--offload", action="store_true", help="instead, compare the accelerator's network rate with "
                         "the ideal one's and a conventional endpoint's at 128 GB/s of memory, and the memory that each "
                         "needs for 90 %% of the ideal rate")
@@ -66,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     check_file("--headlines", args.headlines or None)
     if args.long and args.check_rtl != "":
         raise UserError("--long adds cases to those of --check-rtl, so it needs that option, without cases of its own.")
+    if args.sums and not args.check_rtl:
+        raise UserError("--sums is about the RTL of --check-rtl, so it needs that option, with cases.")
     if args.results is not None and args.headlines is None:
         raise UserError("--results is the folder of --headlines, so it needs that option.")
     if args.headlines is not None:
@@ -73,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.offload or args.growth is not None:
         return _offload(args) if args.offload else _growth(args)
     if args.check_rtl is not None:
-        found = {"rtl": _rtl(args.check_rtl, args.long)}
+        found = {"rtl": _rtl(args.check_rtl, long=args.long, sums=args.sums)}
     else:
         found = {name: list(CHECKS[name]()) for name in names}
     write_json(args.json, found)
@@ -162,15 +167,15 @@ def _growth(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rtl(cases: str, long: bool) -> "list[Row]":
+def _rtl(cases: str, *, long: bool, sums: bool) -> "list[Row]":
     from sim.validation.points import LONG, POINTS
 
     if cases:
-        return against_rtl([_case(case) for case in cases.split(",")])
+        return against_rtl([_case(case, sums=sums) for case in cases.split(",")])
     return against_rtl([*POINTS, *(LONG if long else ())])
 
 
-def _case(text: str) -> "Point":
+def _case(text: str, *, sums: bool) -> "Point":
     from sim.validation.points import operating_point
 
     named, colon, case = text.rpartition(":")
@@ -188,4 +193,4 @@ def _case(text: str) -> "Point":
         raise UserError(f"--check-rtl takes 2 to {MOST_RANKS} ranks with buffers of whole 4-byte words, not {text}.")
     if separator and not 1 <= int(latency) <= MOST_LATENCY:
         raise UserError(f"--check-rtl takes links of a latency of 1 to {MOST_LATENCY:,} cycles, not {text}.")
-    return operating_point(shape, int(size), int(latency) if separator else None, named or None)
+    return operating_point(shape, int(size), int(latency) if separator else None, named or None, sums=sums)

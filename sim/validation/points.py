@@ -31,6 +31,8 @@ class Point:
     by_rule : bool
         Pipes, FSMs, slots, chunks and link buffers are those of :func:`hw.ace.sizing.sized`, instead of the preset's.
     preset : str
+    sums : bool
+        Without what an all-reduce of FP32 sums does not need (:meth:`AceConfig.for_sums`).
     """
 
     shape: tuple[int, ...]
@@ -39,10 +41,11 @@ class Point:
     link_latency: int = 100
     by_rule: bool = False
     preset: str = "tiny"
+    sums: bool = False
 
     @property
     def config(self) -> AceConfig:
-        config = PRESETS[self.preset]
+        config = PRESETS[self.preset].for_sums() if self.sums else PRESETS[self.preset]
         if not self.by_rule:
             return config
         return sized(config, self.shape, link_rate=self.link_rate, link_latency=max(SIZED_FOR, self.link_latency),
@@ -51,15 +54,17 @@ class Point:
     def __str__(self) -> str:
         links = f"rate {self.link_rate:g}, latency {self.link_latency}"
         preset = "" if self.preset == "tiny" else f"{self.preset}, "
+        preset += "sums only, " if self.sums else ""
         return f"{preset}{'x'.join(map(str, self.shape))} ALL_REDUCE {self.size:,} B, {links}"
 
 
-def operating_point(shape: tuple[int, ...], size: int, latency: int | None, preset: str | None = None) -> Point:
+def operating_point(shape: tuple[int, ...], size: int, latency: int | None, preset: str | None = None, *,
+                    sums: bool = False) -> Point:
     """With a latency, links of a beat per cycle, otherwise of a quarter. The sizes are those of the ``preset``; without
     one, those of ``tiny`` or, with a latency, by the rule."""
     if latency is None:
-        return Point(shape, size, preset=preset or "tiny")
-    return Point(shape, size, 1.0, latency, by_rule=preset is None, preset=preset or "tiny")
+        return Point(shape, size, preset=preset or "tiny", sums=sums)
+    return Point(shape, size, 1.0, latency, by_rule=preset is None, preset=preset or "tiny", sums=sums)
 
 
 def _quarter(*sizes: int) -> Iterator[Point]:

@@ -73,6 +73,9 @@ def test_points_of_a_preset():
         point = operating_point((4, 4, 4), 1 << 20, latency, "ultra")
         assert point.config == ULTRA and point.link_rate == rate
     assert str(point) == "ultra, 4x4x4 ALL_REDUCE 1,048,576 B, rate 1, latency 20"
+    point = operating_point((4, 4, 4), 1 << 20, 20, "ultra", sums=True)
+    assert str(point) == "ultra, sums only, 4x4x4 ALL_REDUCE 1,048,576 B, rate 1, latency 20"
+    assert point.config == ULTRA.for_sums() != ULTRA and point.config.lanes == ULTRA.lanes
 
 
 @pytest.mark.soak
@@ -124,6 +127,12 @@ def test_long_needs_the_cases_of_the_command(capsys):
     for arguments in (["--long"], ["--check-rtl", "4/64", "--long"]):
         assert main(["validate", *arguments]) == 2
         assert "--long adds cases" in capsys.readouterr().err
+
+
+def test_sums_needs_cases(capsys):
+    for arguments in (["--sums"], ["--check-rtl", "--sums"]):
+        assert main(["validate", *arguments]) == 2
+        assert "--sums is about the RTL of --check-rtl" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2", "4/64/", "4/64/0", "4/64/x", "4/64/100/1",
