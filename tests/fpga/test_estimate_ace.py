@@ -39,7 +39,7 @@ def test_what_each_size_adds():
     two = estimate(replace(ULTRA, pipes=2), FIGURES)
     assert whole.receive == 2 * two.receive and whole.logic > two.logic
     assert estimate(replace(ULTRA, slots=64), FIGURES).slots == 2 * whole.slots
-    assert estimate(replace(ULTRA, link_beats=512, replay_beats=512), FIGURES).memories > 1.5 * whole.memories
+    assert estimate(replace(ULTRA, link_beats=512, replay_beats=1024), FIGURES).memories > 1.5 * whole.memories
     assert estimate(replace(ULTRA, fsms=16), FIGURES).logic < whole.logic
 
 
