@@ -32,14 +32,15 @@ def burst_layout(config):
     ``address``: first byte. ``len``: beats, less one. ``first``, ``last``: in its move. ``empty``: no beats, for the
     last move of a chunk if it has no bytes. ``lane``, ``end_lane``: of the move's first and last byte. ``extra``: the
     move has one beat more in memory than if it started in lane 0. ``quarter``: quarter of the last beat that would hold
-    the last byte then. ``sram``, ``slot``, ``dtype``, ``widen``: as in the move. ``ends``: last burst of the chunk's
-    last move.
+    the last byte then. ``sram``, ``slot``, ``part``, ``dtype``, ``widen``: as in the move. ``ends``: last burst of the
+    job's last move. ``mark``: last burst of a move with a mark.
     """
     lane_bits = (config.beat_bytes - 1).bit_length()
     return data.StructLayout({
         "address": config.address_width, "len": range(burst_bytes(config) // config.beat_bytes),
         "first": 1, "last": 1, "empty": 1, "lane": lane_bits, "end_lane": lane_bits, "extra": 1, "quarter": 2,
         "sram": config.sram_bits, "slot": config.slot_bits, "dtype": TYPE_WIDTH, "widen": 1, "ends": 1,
+        "part": 1, "mark": 1,
     })
 
 
@@ -94,9 +95,9 @@ class Bursts(wiring.Component):
                                                            remaining.fixed.extra).eq(end_lane),
                 remaining.fixed.quarter.eq((move.bytes - 1)[lane_bits - 2:lane_bits]),
                 remaining.fixed.empty.eq(move.bytes == 0), remaining.fixed.first.eq(1),
-                remaining.fixed.ends.eq(move.last),
+                remaining.fixed.ends.eq(move.last), remaining.fixed.mark.eq(move.mark),
             ]
-            m.d.sync += [remaining.fixed[name].eq(move[name]) for name in ("sram", "slot", "dtype", "widen")]
+            m.d.sync += [remaining.fixed[name].eq(move[name]) for name in ("sram", "slot", "part", "dtype", "widen")]
             with m.If(move.bytes == 0):
                 m.d.sync += remaining.pages.eq(0)
         with m.Elif(advance):
@@ -110,6 +111,7 @@ class Bursts(wiring.Component):
             cut.eq(remaining.fixed), cut.address.eq(Cat(remaining.offset, remaining.page)),
             cut.len.eq(Mux(last, remaining.end, longest - 1)[lane_bits:] - remaining.offset[lane_bits:]),
             cut.last.eq(last), cut.ends.eq(remaining.fixed.ends & last),
+            cut.mark.eq(remaining.fixed.mark & last),
         ]
         if config.timing.burst_skid:
             # The user's ready depends on its free entries and arrives late: the skid buffer keeps it out of the path to

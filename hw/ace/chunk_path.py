@@ -141,6 +141,7 @@ class ChunkPath(wiring.Component):
         wires.connect("chunker.fills", "fills.i")
         wires.connect("fills.o", "fill.i")
         wires.broadcast("fill.done", "chunker.filled", "pool.filled")
+        wires.connect("fill.marked", "pool.marked")
         wires.connect("chunker.chunks", "pool.chunks")
         wires.connect("pool.busy", "chunker.busy")
         wires.connect("pool.done", "chunker.through")

@@ -21,7 +21,7 @@ from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLook
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite, ShareRead, own
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH, AceConfig
-from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, widens
+from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, through_layout, widens
 from .mover_queue import MoverDone, MoverQueue, MoverStatus
 from .numerics.convert_byte import is_byte, known
 from .operations import ROWS, ChunkEnded, ChunkIssued, OperationRead, OperationsToCut, operation_layout, row_width
@@ -67,8 +67,8 @@ class Chunker(wiring.Component):
     fills, drains : ``Out(TransferJobs)``, filled, drained : ``In(MoverDone)``
     chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(FsmsBusy)``
         A chunk starts as soon as its FSM is free; the fill may not have ended.
-    through : ``In(stream.Signature(slot))``
-        Slots whose FSM has completed.
+    through : ``In(stream.Signature(through_layout))``
+        Slots whose FSM has completed; before, those of programs with ``parts`` of which only the last drain must wait.
     movers : ``Out(MoverStatus).array(2)``
         Fill and drain. Communicators whose next chunk is to be cut also wait for fill.
     progress : ``Out(ProgressSignature)``
@@ -90,7 +90,7 @@ class Chunker(wiring.Component):
             "fills": Out(TransferJobs(config)), "drains": Out(TransferJobs(config)),
             "filled": In(MoverDone(config)), "drained": In(MoverDone(config)),
             "chunks": Out(stream.Signature(chunk_layout(config))), "busy": In(FsmsBusy(config)),
-            "through": In(stream.Signature(config.slot_bits)),
+            "through": In(stream.Signature(through_layout(config))),
             "movers": Out(MoverStatus(config)).array(2), "progress": Out(ProgressSignature(config)),
             "unread": Out(ChunkFailed(config)), "unwritten": Out(ChunkFailed(config)),
             "slot": In(SlotLookup(config)), "count": In(ChunkCountLookup(config)), "counts": Out(ChunkerCounts()),
@@ -103,18 +103,20 @@ class Chunker(wiring.Component):
         start_row = data.StructLayout({
             "arithmetic": arithmetic_layout(),
             "piece_beats": config.chunk_beat_bits + 1, "program": config.program_bits, "phases": PHASES.bit_length(),
-            "early": 1})
+            "early": 1, "parts": 1})
         drain_row = data.StructLayout({
             "row": self.row_bits, "column": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
-            "piece_beats": config.chunk_beat_bits + 1, "list": config.program_bits, "runs": 8})
+            "piece_beats": config.chunk_beat_bits + 1, "list": config.program_bits, "runs": 8,
+            "parts": 1, "rest": config.program_bits})     # ``rest``: address of the last drain, if that is by itself
         m.submodules.starts = starts = Table(start_row, depth=config.slots, reads=1, init=None)
         m.submodules.ends = ends = Table(drain_row, depth=config.slots, reads=1, init=None)
         m.submodules.owners = owners = Table(self.row_bits, depth=config.slots, reads=3, init=None)
         m.submodules.names = names = Table(name_layout(config), depth=config.slots, reads=4, init=None)
-        taken, filling, waiting, unread, draining = (
-            Signal(config.slots, name=name) for name in ("taken", "filling", "waiting", "unread", "draining"))
+        taken, filling, waiting, unread, draining, unwritten = (Signal(config.slots, name=name) for name in (
+            "taken", "filling", "waiting", "unread", "draining", "unwritten"))
         m.d.comb += self.counts.active_cycles.eq(taken.any())
-        queues = m.submodules.fill_queue, m.submodules.drain_queue = MoverQueue(config), MoverQueue(config)
+        queues = m.submodules.fill_queue, m.submodules.drain_queue = (
+            MoverQueue(config), MoverQueue(config, depth=2 * config.slots))
         ready = self._cut(m, taken, filling, waiting, starts, ends, owners, names, queues[0])
         self._start(m, waiting, filling, unread, starts, names.read[0])
         self._drain(m, draining, ends, owners.read[1], queues[1])
@@ -130,7 +132,7 @@ class Chunker(wiring.Component):
                          queue.waiting.eq(Mux(moving.bit_select(candidate, 1), owner, 0) | more)]
 
         # -- Filled and drained chunks.
-        number = self.drained.payload.slot
+        number, drained = self.drained.payload.slot, Signal()
         for event, failure, read in ((self.filled, self.unread, names.read[1]),
                                      (self.drained, self.unwritten, names.read[2])):
             m.d.comb += [read.addr.eq(event.payload.slot), failure.valid.eq(event.valid & event.payload.error),
@@ -146,15 +148,18 @@ class Chunker(wiring.Component):
                 filling.bit_select(shown, 1), Stage.FILLING, Mux(
                     waiting.bit_select(shown, 1), Stage.FILLED, Mux(
                         draining.bit_select(shown, 1), Stage.DRAINING, Stage.LINKS))))),
-            owners.read[0].addr.eq(number), self.ended.valid.eq(self.drained.valid),
+            owners.read[0].addr.eq(number), drained.eq(self.drained.valid & ~self.drained.payload.part),
+            self.ended.valid.eq(drained),
             self.ended.payload.row.eq(owners.read[0].data),
             self.ended.payload.status.eq(Mux(unread.bit_select(number, 1), Status.READ_ERROR, Mux(
-                self.drained.payload.error, Status.WRITE_ERROR, Status.OK))),
+                self.drained.payload.error | unwritten.bit_select(number, 1), Status.WRITE_ERROR, Status.OK))),
         ]
         for slot in range(config.slots):
             with m.If(self.filled.valid & (self.filled.payload.slot == slot)):
                 m.d.sync += [filling[slot].eq(0), unread[slot].eq(self.filled.payload.error)]
             with m.If(self.drained.valid & (number == slot)):
+                m.d.sync += unwritten[slot].eq(self.drained.payload.error & self.drained.payload.part)
+            with m.If(drained & (number == slot)):
                 m.d.sync += [taken[slot].eq(0), draining[slot].eq(0)]
         return m
 
@@ -283,11 +288,12 @@ class Chunker(wiring.Component):
             names.write.data.communicator.eq(number), names.write.data.sequence.eq(sequence),
             starts.write.data.arithmetic.eq(operation.arithmetic),
             starts.write.data.piece_beats.eq(beats), starts.write.data.phases.eq(header.phases),
-            starts.write.data.early.eq(header.early),
+            starts.write.data.early.eq(header.early), starts.write.data.parts.eq(header.parts),
             starts.write.data.program.eq(program + 1 + header.fills + header.drains),
             ends.write.data.row.eq(row), ends.write.data.column.eq(column),
             ends.write.data.piece_bytes.eq(piece), ends.write.data.piece_beats.eq(beats),
-            ends.write.data.list.eq(program + 1 + header.fills), ends.write.data.runs.eq(header.drains),
+            ends.write.data.list.eq(program + 1 + header.fills), ends.write.data.runs.eq(header.drains - header.parts),
+            ends.write.data.parts.eq(header.parts), ends.write.data.rest.eq(program + header.fills + header.drains),
             sequences.write.addr.eq(number), sequences.write.data.eq(sequence + 1),
             columns.write.addr.eq(number), columns.write.data.eq(now),
         ]
@@ -334,7 +340,7 @@ class Chunker(wiring.Component):
                     chunk.communicator.eq(number), chunk.sequence.eq(name.data.sequence), chunk.fsm.eq(fsm),
                     chunk.slot.eq(slot), chunk.arithmetic.eq(row.arithmetic), chunk.piece_beats.eq(row.piece_beats),
                     chunk.program.eq(row.program), chunk.phases.eq(Mux(stopped, 0, row.phases)),
-                    chunk.early.eq(row.early),
+                    chunk.early.eq(row.early), chunk.parts.eq(row.parts),
                 ]
                 with m.If(ready & ~self.init.active & ~self.restart.valid):
                     m.d.comb += started.write.en.eq(1)
@@ -353,33 +359,36 @@ class Chunker(wiring.Component):
     def _drain(self, m, draining, ends, owner, queue):
         """Drain slots in order of priority; nothing of a stopped communicator is written."""
         config = self.config
-        through, slot = Signal(), Signal(config.slot_bits)
-        m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
+        through, chunk = Signal(), Signal(through_layout(config))
+        slot, rest = chunk.slot, Signal()
+        m.submodules.waiting = waiting = PriorityQueue(through_layout(config), depth=2 * config.slots)
         row, operation, job = ends.read[0].data, self.drain_operation.operation, self.drains.payload
         lookup_valid, stopped = Signal(), Signal()
         domain = "sync" if config.timing.registered_drain_requests else "comb"
-        m.d[domain] += [through.eq(self.through.valid), slot.eq(self.through.payload)]
+        m.d[domain] += [through.eq(self.through.valid), chunk.eq(self.through.payload)]
         m.d.comb += [
             owner.addr.eq(slot),
             waiting.i.payload.priority.eq(self.communicator_status.priorities[owner.data[_ROW_BITS:]]),
-            waiting.i.payload.item.eq(slot), waiting.i.valid.eq(through),
-            # Each slot is queued at most once, and each priority has an entry for every slot: the queue is never full.
+            waiting.i.payload.item.eq(chunk), waiting.i.valid.eq(through),
+            # A slot is queued at most twice, and each priority has two entries for every slot: the queue is never full.
             self.through.ready.eq(1),
-            ends.read[0].addr.eq(waiting.o.payload), self.drain_operation.row.eq(row.row),
-            job.list.eq(row.list), job.runs.eq(Mux(stopped, 0, row.runs)), job.base.eq(operation.dst_base),
+            ends.read[0].addr.eq(waiting.o.payload.slot), self.drain_operation.row.eq(row.row),
+            rest.eq(row.parts & ~waiting.o.payload.part), job.part.eq(waiting.o.payload.part),
+            job.list.eq(Mux(rest, row.rest, row.list)), job.runs.eq(Mux(stopped, 0, Mux(rest, 1, row.runs))),
+            job.base.eq(operation.dst_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(row.column), job.limit.eq(operation.dst_limit),
             job.piece_bytes.eq(row.piece_bytes), job.piece_beats.eq(row.piece_beats),
-            job.slot.eq(waiting.o.payload),
+            job.slot.eq(waiting.o.payload.slot),
             job.varying.eq(operation.varying), job.row.eq(operation.row), job.size.eq(operation.size),
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
             self.drains.valid.eq(waiting.o.valid & lookup_valid), waiting.o.ready.eq(self.drains.ready & lookup_valid),
             queue.begins.eq(Mux(self.drains.valid & self.drains.ready, 1 << row.row[_ROW_BITS:], 0)),
         ]
         with m.If(through & ~ResetSignal(allow_reset_less=True)):
-            m.d.sync += Assert(waiting.i.ready, Format("a slot completes twice"))
+            m.d.sync += Assert(waiting.i.ready, Format("a slot completes too often"))
         m.d.sync += lookup_valid.eq(waiting.o.valid & ~(lookup_valid & self.drains.ready))
         with m.If(~lookup_valid):
             m.d.sync += stopped.eq(self.communicator_status.stopped.bit_select(row.row[_ROW_BITS:], 1))
         for candidate in range(config.slots):
-            with m.If(through & (slot == candidate)):
+            with m.If(through & ~chunk.part & (slot == candidate)):
                 m.d.sync += draining[candidate].eq(1)

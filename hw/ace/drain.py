@@ -82,7 +82,7 @@ class Drain(wiring.Component):
         Accepted between bursts, before moves. Responses are those of the previous cycle.
     read : ``Out(SramReadSignature)``, memory : ``Out(MemoryWrite)``
     done : ``Out(MoverDone)``
-        The last response to a chunk's moves came in the previous cycle.
+        The last response to a job's moves came in the previous cycle.
     counts : ``Out(DrainCounts)``
     """
 
@@ -191,7 +191,7 @@ class Drain(wiring.Component):
         m.submodules.writing = writing = Queue(self._writing, depth=BURSTS)
         m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
         m.submodules.responses = responses = Queue(
-            data.StructLayout({"empty": 1, "word": 1, "ends": 1,
+            data.StructLayout({"empty": 1, "word": 1, "ends": 1, "part": 1,
                                "owner": max(self.config.slot_bits, self.config.queue_bits)}), depth=self.writes,
             output_register=self.config.timing.response_output_register)
         empty, free, go, first = Signal(), Signal(), Signal(), Signal()
@@ -205,7 +205,8 @@ class Drain(wiring.Component):
             responses.i.valid.eq(go), writing.i.valid.eq(go & ~empty), texts.i.valid.eq(go & first),
             texts.i.payload.eq(word.data),
             responses.i.payload.empty.eq(empty), responses.i.payload.word.eq(first),
-            responses.i.payload.ends.eq(burst.ends), responses.i.payload.owner.eq(Mux(first, word.queue, burst.slot)),
+            responses.i.payload.ends.eq(burst.ends), responses.i.payload.part.eq(burst.part),
+            responses.i.payload.owner.eq(Mux(first, word.queue, burst.slot)),
         ]
         self._issues = go & ~empty
         with m.If(self._issues):
@@ -283,7 +284,8 @@ class Drain(wiring.Component):
         m.submodules.outstanding = outstanding = Outstanding(self.writes)
         m.d.comb += [
             outstanding.issued.eq(self._issues), outstanding.response.eq(self.memory.bvalid & self.memory.bready),
-            self.counts.unexpected.eq(outstanding.unexpected), self.counts.chunks.eq(self.done.valid),
+            self.counts.unexpected.eq(outstanding.unexpected),
+            self.counts.chunks.eq(self.done.valid & ~self.done.payload.part),
             self.memory.bready.eq((responses.valid & ~response.empty) | ~outstanding.outstanding),
             responses.ready.eq(response.empty | self.memory.bvalid),
             error.eq(failed | (self.memory.bresp.as_value()[1] & ~response.empty)),
@@ -296,4 +298,5 @@ class Drain(wiring.Component):
             self.words.failed.eq(taken & response.word & self.memory.bresp.as_value()[1]),
             self.done.valid.eq(taken & ~response.word & response.ends),
             self.done.payload.slot.eq(response.owner), self.done.payload.error.eq(error),
+            self.done.payload.part.eq(response.part),
         ]

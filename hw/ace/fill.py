@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import Outstanding
 from hw.axi.lanes import rotate_up
 from hw.common.delay import delayed
+from hw.common.event import EventSignature
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
@@ -24,7 +25,7 @@ from .numerics.formats import TYPE_WIDTH
 from .numerics.widen_beats import WidenBeats, filled_layout
 from .sram import SramWriteSignature, write_latency
 
-__all__ = ["Fill", "FillCounts"]
+__all__ = ["Fill", "FillCounts", "FillMarked"]
 
 READS = 512
 """Default number of beats in flight: those that arrive within the latency of a slow memory."""
@@ -42,6 +43,14 @@ class FillCounts(wiring.Signature):
 
     def __init__(self, config: AceConfig) -> None:
         super().__init__({"read_bytes": Out(range(config.chunk_bytes + 1)), "unexpected": Out(1)})
+
+
+class FillMarked(EventSignature):
+    """A fill with a mark has ended, and all earlier ones of its chunk, without an error: the chunk's slot. Driven by
+    Fill; marks of fills without bytes are left out."""
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__(config.slot_bits)
 
 
 class Fill(wiring.Component):
@@ -64,8 +73,9 @@ class Fill(wiring.Component):
     i : ``In(stream.Signature(move_layout))``
     memory : ``Out(MemoryRead)``
     write : ``Out(SramWriteSignature)``
-    done : ``Out(MoverDone)``
-        A chunk's last beat was accepted by the SRAM at least a cycle ago, and is written before its FSM can send it.
+    done : ``Out(MoverDone)``, marked : ``Out(FillMarked)``
+        A chunk's last beat, or that of a fill with a mark, was accepted by the SRAM at least a cycle ago, and is
+        written before its FSM can send it.
     counts : ``Out(FillCounts)``
 
     Raises
@@ -83,7 +93,7 @@ class Fill(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(move_layout(config))),
             "memory": Out(MemoryRead(config)), "write": Out(SramWriteSignature(config)),
-            "done": Out(MoverDone(config)), "counts": Out(FillCounts(config)),
+            "done": Out(MoverDone(config)), "marked": Out(FillMarked(config)), "counts": Out(FillCounts(config)),
         })
 
     def elaborate(self, platform):
@@ -97,7 +107,7 @@ class Fill(wiring.Component):
         read = data.StructLayout({
             "len": range(self.burst_beats), "first": 1, "last": 1, "empty": 1,
             "lane": lane_bits, "shift": lane_bits, "opposite": lane_bits, "extra": 1,
-            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "quarter": 2, "widen": 1,
+            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "mark": 1, "quarter": 2, "widen": 1,
             "dtype": TYPE_WIDTH,
         })
         m.submodules.waiting = waiting = Queue(
@@ -132,7 +142,7 @@ class Fill(wiring.Component):
             self.counts.unexpected.eq(outstanding.unexpected),
         ]
         m.d.comb += [entry[name].eq(burst[name]) for name in (
-            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "quarter", "widen",
+            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "mark", "quarter", "widen",
             "dtype")]
         m.d.comb += [entry.shift.eq(-burst.lane), entry.opposite.eq(burst.lane - 1)]
         with m.If(reads):
@@ -178,7 +188,7 @@ class Fill(wiring.Component):
                 now.emits.eq(~burst.empty & ~(over & burst.extra)),
                 now.needs.eq(~over & burst.lane.any()),
                 now.address.eq(Mux(burst.first & (number == 0), burst.sram, now.address + stride)),
-                now.over.eq(over), now.ends.eq(final & burst.ends),
+                now.over.eq(over), now.ends.eq(final & burst.ends), now.mark.eq(final & burst.mark),
             ]
             m.d.sync += [now[name].eq(burst[name]) for name in ("slot", "extra", "quarter", "widen", "dtype")]
         return now, now_valid, ready
@@ -206,12 +216,13 @@ class Fill(wiring.Component):
             with m.If(before_valid):
                 m.d.sync += failed.eq((failed | before.error) & ~before.ends)
         m.d.comb += [
-            out.i.valid.eq(before_valid & complete & (before.emits | before.ends)),
+            out.i.valid.eq(before_valid & complete & (before.emits | before.ends | before.mark)),
             out.i.payload.data.eq(Cat(
                 Mux(above[lane], now.data.word_select(lane, 8), before.data.word_select(lane, 8))
                 for lane in range(lanes))),
             out.i.payload.address.eq(before.address), out.i.payload.write.eq(before.emits),
-            out.i.payload.ends.eq(before.ends), out.i.payload.slot.eq(before.slot),
+            out.i.payload.ends.eq(before.ends), out.i.payload.mark.eq(before.mark),
+            out.i.payload.slot.eq(before.slot),
             out.i.payload.error.eq(failed | before.error),
             out.i.payload.widen.eq(before.widen & before.emits), out.i.payload.dtype.eq(before.dtype),
             out.i.payload.quarter.eq(before.quarter | (~(before.over | (now.over & before.extra))).replicate(2)),
@@ -228,6 +239,9 @@ class Fill(wiring.Component):
                                        reset_less=False)),
             self.done.payload.slot.eq(delayed(m, beat.slot, late, name="done_slot")),
             self.done.payload.error.eq(delayed(m, beat.error, late, name="done_error")),
+            self.marked.valid.eq(delayed(m, filled.valid & filled.ready & beat.mark & ~beat.error, late, name="marked",
+                                         reset_less=False)),
+            self.marked.payload.eq(self.done.payload.slot),
         ]
 
     def _beat_layout(self):
@@ -237,5 +251,5 @@ class Fill(wiring.Component):
         return data.StructLayout({
             "data": config.data_width, "error": 1, "lane": (config.beat_bytes - 1).bit_length(), "emits": 1,
             "needs": 1, "address": config.sram_bits, "over": 1, "extra": 1, "quarter": 2, "widen": 1,
-            "dtype": TYPE_WIDTH, "slot": config.slot_bits, "ends": 1,
+            "dtype": TYPE_WIDTH, "slot": config.slot_bits, "ends": 1, "mark": 1,
         })

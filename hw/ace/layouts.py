@@ -60,6 +60,7 @@ __all__ = [
     "received_layout",
     "send_layout",
     "signal_layout",
+    "through_layout",
     "widens",
 ]
 
@@ -202,12 +203,18 @@ def arithmetic_layout():
 
 def chunk_layout(config):
     """A chunk in its slot, for its FSM: ``program`` is the address of its first phase. ``early``: as in the program's
-    header. ``ended``: the fill has ended; ``filled``: and without an error."""
+    header, ``parts`` too. ``ended``: the fill has ended; ``filled``: and without an error."""
     return data.StructLayout({
         "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "fsm": config.fsm_bits,
         "slot": config.slot_bits, "arithmetic": arithmetic_layout(), "piece_beats": config.chunk_beat_bits + 1,
-        "program": config.program_bits, "phases": PHASES.bit_length(), "early": 1, "ended": 1, "filled": 1,
+        "program": config.program_bits, "phases": PHASES.bit_length(), "early": 1, "parts": 1, "ended": 1,
+        "filled": 1,
     })
+
+
+def through_layout(config):
+    """A chunk to drain. ``part``: all but the last of its drains, while it is still on the links."""
+    return data.StructLayout({"slot": config.slot_bits, "part": 1})
 
 
 def destination_layout(config):
@@ -231,12 +238,14 @@ def move_layout(config):
     """Bytes between memory and SRAM; with no bytes, nothing moves and only ``last`` is valid.
 
     ``address``: first byte in memory, unaligned. ``bytes``: 0 to a chunk. ``sram``: beat of the SRAM whose lane 0 is
-    the first byte. ``slot``: of the chunk. ``last``: the chunk's last move. ``dtype``, ``widen``, ``divide``: for
-    conversion between memory and SRAM; ``divide`` is the divisor, or 0 for none.
+    the first byte. ``slot``: of the chunk. ``last``: the job's last move. ``part``: others of the chunk follow in
+    another job. ``mark``: the last of a fill with a mark. ``dtype``, ``widen``, ``divide``: for conversion between
+    memory and SRAM; ``divide`` is the divisor, or 0 for none.
     """
     return data.StructLayout({
         "address": config.address_width, "bytes": range(config.chunk_bytes + 1), "sram": config.sram_bits,
-        "slot": config.slot_bits, "last": 1, "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
+        "slot": config.slot_bits, "last": 1, "part": 1, "mark": 1, "dtype": TYPE_WIDTH, "widen": 1,
+        "divide": 8,
     })
 
 
@@ -246,5 +255,6 @@ def widens(config, entry):
 
 
 def done_layout(config):
-    """All moves of a chunk have completed; ``error``: at least one of them got an error response from memory."""
-    return data.StructLayout({"slot": config.slot_bits, "error": 1})
+    """All moves of a job have completed; ``error``: at least one of them got an error response from memory. ``part``:
+    others of the chunk follow in another job."""
+    return data.StructLayout({"slot": config.slot_bits, "error": 1, "part": 1})

@@ -49,6 +49,8 @@ class MoverQueue(wiring.Component):
     Parameters
     ----------
     config : AceConfig
+    depth : int, optional
+        Most jobs in the mover; by default one for each slot.
 
     Members
     -------
@@ -65,8 +67,8 @@ class MoverQueue(wiring.Component):
     mover : ``Out(MoverStatus)``
     """
 
-    def __init__(self, config: AceConfig) -> None:
-        self.config = config
+    def __init__(self, config: AceConfig, *, depth: int | None = None) -> None:
+        self.config, self.depth = config, config.slots if depth is None else depth
         count = config.communicators
         super().__init__({
             "begins": In(count), "moved": In(1), "waiting": In(count), "stopped": In(count),
@@ -76,7 +78,7 @@ class MoverQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, mover = self.config, self.mover
-        m.submodules.jobs = jobs = Queue(config.communicators, depth=config.slots, ram="lut")
+        m.submodules.jobs = jobs = Queue(config.communicators, depth=self.depth, ram="lut")
         latest = Signal(config.communicators)
         m.d.comb += [
             jobs.i.payload.eq(self.begins), jobs.i.valid.eq(self.begins.any()), jobs.o.ready.eq(self.moved),

@@ -37,6 +37,12 @@ FEW_FSMS = 16
 SHORT_BEATS = 128
 """Beats of the shortest chunk."""
 
+SHORT_PACKET_BEATS = 8
+"""Beats of the shortest packets: a port sends one packet in two cycles at most, and each has a header."""
+
+LINK_SHARE = 0.95
+"""Most of the memory port's time that the links may take with packets shorter than the preset's."""
+
 MARGIN = 1.5
 """Chunks on the links, relative to evenly spaced ones: they leave in the order of their age, in messages."""
 
@@ -47,7 +53,7 @@ class Needs:
 
     Attributes
     ----------
-    pipes, fsms, slots, chunk_bytes, link_beats, replay_beats : int
+    pipes, fsms, slots, chunk_bytes, packet_bytes, link_beats, replay_beats : int
         Powers of two.
     sustained : bool
         They suffice. Otherwise a field is at its maximum, and links or memory are idle some of the time.
@@ -57,6 +63,7 @@ class Needs:
     fsms: int
     slots: int
     chunk_bytes: int
+    packet_bytes: int
     link_beats: int
     replay_beats: int
     sustained: bool
@@ -70,7 +77,8 @@ def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
     ----------
     config : AceConfig
         Width, packets, and the chunk: shorter ones, if :data:`FEW_FSMS` suffice, because a message ends with the hops
-        of its last chunk; and longer ones if :data:`~hw.ace.config.MOST_FSMS` do not suffice.
+        of its last chunk; and longer ones if :data:`~hw.ace.config.MOST_FSMS` do not suffice. On a ring whose links
+        are idle some of the time, because memory is the bottleneck, shorter packets, for the same reason.
     shape : sequence of int
         Ranks along each dimension of the torus.
     link_rate : float
@@ -78,11 +86,13 @@ def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
     link_latency, memory_latency : int
         Cycles.
     chunk_bytes : int, optional
-        Chunks of this length, whatever it takes.
+        Chunks of this length, whatever it takes, and packets as ``config`` has them.
     """
     sizes = [size for size in shape if size > 1]
     wanted = chunk_bytes
     chunk_bytes = wanted or min(config.chunk_bytes, _shortest(config, sizes))
+    if not wanted:
+        config = replace(config, packet_bytes=_packet_bytes(config, sizes, link_rate))
     while True:
         beats = chunk_bytes // config.beat_bytes
         time, interval = _on_links(config, sizes, beats, link_rate, link_latency), _interval(
@@ -101,7 +111,7 @@ def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
     window = (1 << LINK_SEQUENCE_WIDTH - 1) * packet / link_rate
     return Needs(
         pipes=_pipes(config, sizes, link_rate), fsms=_power(fsms, 2, MOST_FSMS),
-        slots=_power(slots, 2, MOST_SLOTS), chunk_bytes=chunk_bytes,
+        slots=_power(slots, 2, MOST_SLOTS), chunk_bytes=chunk_bytes, packet_bytes=config.packet_bytes,
         link_beats=_power(link_beats, 2 * config.packet_beats, MOST_LINK_BEATS),
         replay_beats=_power(replay_beats, 4 * config.packet_beats, MOST_LINK_BEATS),
         sustained=fsms <= MOST_FSMS and slots <= MOST_SLOTS and replay_beats <= MOST_LINK_BEATS and window >= turn)
@@ -112,8 +122,8 @@ def sized(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
     """``config`` with what :func:`needs` says."""
     found = needs(config, shape, link_rate=link_rate, link_latency=link_latency, memory_latency=memory_latency)
     return replace(config, pipes=found.pipes, fsms=found.fsms, slots=found.slots, chunk_bytes=found.chunk_bytes,
-                   message_bytes=min(config.message_bytes, found.chunk_bytes), link_beats=found.link_beats,
-                   replay_beats=found.replay_beats)
+                   message_bytes=min(config.message_bytes, found.chunk_bytes), packet_bytes=found.packet_bytes,
+                   link_beats=found.link_beats, replay_beats=found.replay_beats)
 
 
 def one_way(shape: Sequence[int]) -> list[float]:
@@ -135,6 +145,18 @@ def wire_beats(config: AceConfig) -> float:
 def _shortest(config: AceConfig, sizes: Sequence[int]) -> int:
     """Bytes of a chunk whose pieces fill packets, and that takes longer to move than stages take to begin one."""
     return max(1 << (config.packet_bytes * prod(sizes) - 1).bit_length(), SHORT_BEATS * config.beat_bytes)
+
+
+def _packet_bytes(config: AceConfig, sizes: Sequence[int], link_rate: float) -> int:
+    """Bytes of the packets that an accelerator should have: a hop takes as long as a packet, so on a ring the shortest
+    ones whose headers the links have time for while memory moves the buffer."""
+    size = config.packet_bytes
+    while len(sizes) == 1 and size // 2 >= max(64, SHORT_PACKET_BEATS * config.beat_bytes):
+        shorter = replace(config, packet_bytes=size // 2)
+        if max(one_way(sizes)) * wire_beats(shorter) / link_rate > LINK_SHARE:
+            break
+        size //= 2
+    return size
 
 
 def _interval(config: AceConfig, sizes: Sequence[int], beats: int, link_rate: float) -> float:

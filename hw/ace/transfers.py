@@ -24,14 +24,15 @@ def job_layout(config):
     ``list``: address of ``runs`` words of ``TransferLayout``. ``base``: address of shard 0. ``shard_bytes``: distance
     of shards. ``column``, ``piece_bytes``: range of bytes of each shard. ``limit``: bytes in all shards; bytes beyond
     are not moved. ``piece_beats``: distance of pieces in the slot. ``varying``: the extents table has the shards, from
-    ``row`` on, in elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` are not valid.
+    ``row`` on, in elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` are not valid. ``part``: as in the
+    moves.
     """
     return data.StructLayout({
         "list": config.program_bits, "runs": 8, "base": config.address_width, "shard_bytes": LENGTH_WIDTH,
         "column": LENGTH_WIDTH, "limit": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
         "piece_beats": config.chunk_beat_bits + 1, "slot": config.slot_bits,
         "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
-        "varying": 1, "row": config.extent_bits, "size": 2,
+        "varying": 1, "row": config.extent_bits, "size": 2, "part": 1,
     })
 
 
@@ -101,7 +102,8 @@ class Transfers(wiring.Component):
         with m.If(self.o.ready):
             m.d.sync += valid.eq(0)
         free = ~valid | self.o.ready
-        whole = [move.slot.eq(job.slot), move.dtype.eq(job.dtype), move.widen.eq(job.widen), move.divide.eq(job.divide)]
+        whole = [move.slot.eq(job.slot), move.dtype.eq(job.dtype), move.widen.eq(job.widen), move.divide.eq(job.divide),
+                 move.part.eq(job.part)]
 
         with m.FSM():
             with m.State("IDLE"):
@@ -150,6 +152,7 @@ class Transfers(wiring.Component):
                     last = ((pieces == 1) & (runs == 1)) | self.i.stop
                     m.d.sync += [
                         *whole, valid.eq(1), move.last.eq(last), move.sram.eq(sram),
+                        move.mark.eq(entry.mark & (pieces == 1)),
                         move.address.eq(start + offset),
                         move.bytes.eq(Mux((left <= 0) | self.i.stop, 0, Mux(
                             offset > full if early else left < job.piece_bytes, left, job.piece_bytes))),

@@ -222,13 +222,15 @@ HEADER_FIELDS = (
     ("dst_whole", 1),
     ("piece", 11),
     ("early", 1),
+    ("parts", 1),
 )
 """First word of a program; its fills follow it, then its drains, then its phases.
 
 ``split``: the count is cut into ``shards`` shards; otherwise each shard has ``count`` elements. ``src_whole``,
 ``dst_whole``: a buffer holds all shards; otherwise one. ``piece``: maximum columns of each shard in a chunk, in units
 of COLUMN_BYTES of the SRAM. ``early``: receives of the first phase store to no position that is filled, so they are
-granted before the fill.
+granted before the fill. ``parts``: the last drain is the position of the last receive, and only that receive changes
+a position that is drained after the receive before it: the other drains need not wait for it.
 """
 
 ROLE_FIELDS = (("program", 12),)
@@ -241,9 +243,14 @@ distance of 0, 2 for ``size - 1``, and 1 for all others. Trailing dimensions of 
 
 For a REDUCE in rank order, the role is 0 at the root's coordinate, 1 above it, 2 below it."""
 
-TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8))
+TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8), ("mark", 1))
 """A fill or a drain: ``count`` pieces between the slot's positions from ``position`` on and the buffer's shards from
-``shard`` on. A buffer that is not whole has shard 0 only."""
+``shard`` on. A buffer that is not whole has shard 0 only.
+
+``mark``, of fills: the rank is notified when this fill and those before it have ended. With the first mark, receive 0
+of the first phase may be granted; with the second one, sends 0 and 1 may start; with number m from the third on, sends
+and receives below 2 ** (m - 1), except that the last of these receives is not granted. All others wait for the end of
+the last fill."""
 
 PHASE_FIELDS = (
     ("port", 3),
@@ -292,6 +299,7 @@ class HeaderWord(NamedTuple):
     dst_whole: int
     piece: int
     early: int = 0
+    parts: int = 0
 
     def pack(self) -> int:
         return pack_fields(self, HEADER_FIELDS)
@@ -320,6 +328,7 @@ class TransferWord(NamedTuple):
     position: int
     shard: int
     count: int      # type: ignore[assignment]  # hides tuple.count, which is not used
+    mark: int = 0
 
     def pack(self) -> int:
         return pack_fields(self, TRANSFER_FIELDS)

@@ -22,12 +22,12 @@ def filled_layout(config):
 
     ``widen``: its elements of ``dtype`` become FP32 in the SRAM: the lower half of the lanes, or for FP8 the lowest
     quarter, goes to ``address``, the next one to the next address, and so on up to the one with ``quarter``. ``ends``:
-    the
-    last beat for the chunk of ``slot``; ``error``: then, whether any error occurred.
+    the last beat for the chunk of ``slot``, ``mark``: of a fill with a mark; ``error``: then, whether any error
+    occurred.
     """
     return data.StructLayout({
         "data": config.data_width, "address": config.sram_bits, "write": 1, "widen": 1, "dtype": TYPE_WIDTH,
-        "quarter": 2, "ends": 1, "slot": config.slot_bits, "error": 1,
+        "quarter": 2, "ends": 1, "mark": 1, "slot": config.slot_bits, "error": 1,
     })
 
 
@@ -80,7 +80,7 @@ class WidenBeats(wiring.Component):
             m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(beat)]
             with m.If(beat.widen):
                 m.d.sync += [self.o.payload.data.eq(Cat(words)), self.o.payload.address.eq(beat.address + part),
-                             self.o.payload.ends.eq(beat.ends & last)]
+                             self.o.payload.ends.eq(beat.ends & last), self.o.payload.mark.eq(beat.mark & last)]
             with m.If(self.i.valid):
                 m.d.sync += part.eq(Mux(last, 0, part + 1))
         return m

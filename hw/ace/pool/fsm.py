@@ -7,6 +7,7 @@ which other FSMs use.
 ::
 
     IDLE -> NEXT -> PHASE -> PHASE_WAIT -> ENTER -> SEND -> SEND_WAIT -> SENDING -> (SETTLE) -> SEND ... -> ENDING
+            ENDING -> PART -> ENDING
             NEXT -> ... -> NEXT -> FINISH -> IDLE
             (stopped, from any of them) -> LEAVING -> FINISH -> IDLE
 """
@@ -16,6 +17,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.ace.config import MAX_RANKS, STEP_WIDTH, AceConfig
+from hw.ace.fill import FillMarked
 from hw.ace.layouts import PHASE_WIDTH, PacketKind, chunk_layout, signal_layout
 from hw.ace.words import Waits
 
@@ -52,8 +54,9 @@ class Fsm(wiring.Component):
 
     Members
     -------
-    start : ``In(FsmStart)``, chunk : ``Out(FsmChunk)``, filled : ``In(FsmFilled)``
-        Until the chunk is filled, nothing is sent; without an ``early`` program, no GRANTs either.
+    start : ``In(FsmStart)``, chunk : ``Out(FsmChunk)``, filled : ``In(FsmFilled)``, marked : ``In(FillMarked)``
+        Until the chunk is filled, only what marks of its fills permit is sent and, without an ``early`` program,
+        granted. Marks before the start are not known: then marks permit less.
     communicator : ``In(FsmCommunicator)``
     steps : ``Out(StepPort)``
     grants : ``Out(PhaseGrants)``
@@ -70,6 +73,7 @@ class Fsm(wiring.Component):
         self.config = config
         super().__init__({
             "start": In(FsmStart(config)), "chunk": Out(FsmChunk(config)), "filled": In(FsmFilled(config)),
+            "marked": In(FillMarked(config)),
             "communicator": In(FsmCommunicator()),
             "steps": Out(StepPort(config)), "grants": Out(PhaseGrants()), "packets": Out(PacketOffer(config)),
             "landed": In(BeatsLanded(config)), "signals": Out(stream.Signature(signal_layout(config))),
@@ -97,6 +101,17 @@ class Fsm(wiring.Component):
         # -- The fill; a chunk with a read error stays until its communicator is stopped.
         with m.If(self.filled.valid & (self.filled.payload.slot == chunk.slot)):
             m.d.sync += [chunk.ended.eq(1), chunk.filled.eq(~self.filled.payload.error)]
+
+        # Receives that marks permit to grant: ones below; and whether they permit sends.
+        marks, opened, parted = Signal(range(MAX_RANKS)), Signal(), Signal()
+        more_marks, permits = Signal(), Signal()            # the next send may read what it needs
+        m.d.comb += more_marks.eq(self.marked.valid & (self.marked.payload == chunk.slot) & ~(marks[0] & ~opened))
+        with m.If(self.marked.valid & (self.marked.payload == chunk.slot)):
+            m.d.sync += opened.eq(marks[0])
+        with m.If(more_marks):
+            m.d.sync += marks.eq(Cat(1, marks))
+        with m.If(self.start.valid):
+            m.d.sync += [marks.eq(0), opened.eq(0), parted.eq(0)]
 
         # -- Received data of this phase.
         came, came_back = (Signal(config.chunk_beat_bits + 1, name=name)    # beats of the receive in progress
@@ -147,8 +162,10 @@ class Fsm(wiring.Component):
         # In the loopback, sums may replace what was sent before.
         with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
             m.d.sync += settled.eq(1)
+        m.d.comb += permits.eq(chunk.filled | opened & ~(sent & ~marks).any())
         # A send without beats has no packet.
-        m.d.sync += packets.valid.eq(sending & chunk.filled & may & there & (left != 0) & ~packets.taken)
+        m.d.sync += packets.valid.eq(
+            sending & permits & may & there & (left != 0) & ~packets.taken)
         with m.If(self.grants.valid):
             m.d.sync += granted.eq(self.grants.granted)
         with m.If(self.grants.back):
@@ -162,16 +179,19 @@ class Fsm(wiring.Component):
         # -- Grants to the upstream neighbour.
         safe = Signal(STEP_WIDTH)
         more, more_back = Signal(), Signal()               # than was reported to it; to the other neighbour
+        whole, news = Signal(), Signal()                   # all may be granted; more may be, by a mark
+        m.d.comb += whole.eq(chunk.filled | chunk.early)
+        m.d.sync += news.eq(more_marks | news & ~self.signals.ready)
         header = self.signals.payload.header
         m.d.comb += [
-            self.signals.valid.eq((more | more_back) & (chunk.filled | chunk.early)),
+            self.signals.valid.eq((more | more_back) & (whole | news)),
             self.signals.payload.port.eq(current.port ^ more),
             header.kind.eq(PacketKind.GRANT),
             header.communicator.eq(chunk.communicator), header.epoch.eq(epoch),
-            header.sequence.eq(chunk.sequence), header.phase.eq(phase), header.granted.eq(safe),
+            header.sequence.eq(chunk.sequence), header.phase.eq(phase), header.granted.eq(Mux(whole, safe, marks)),
         ]
         with m.If(self.signals.ready):
-            m.d.sync += [more.eq(0), more_back.eq(more_back & more)]
+            m.d.sync += [more.eq(~whole), more_back.eq(more_back & more)]
 
         with m.FSM() as fsm:
             self._fsm = fsm
@@ -251,10 +271,21 @@ class Fsm(wiring.Component):
             with m.State("ENDING"):
                 with m.If(stopped):
                     m.next = "LEAVING"
+                with m.Elif(chunk.parts & ~parted & (phases_left == 1)):
+                    with m.If((received + 1 >= current.receives) & ~incoming.any()):
+                        m.next = "PART"
                 with m.Elif((received == current.receives) & ~incoming.any() & (unread == 0) & ~more & ~more_back
                             & (looped == 0)):
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
                     m.next = "NEXT"
+            with m.State("PART"):
+                # The drain of all but the last receive begins.
+                m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.PART)]
+                with m.If(steps.ready):
+                    m.d.sync += parted.eq(1)
+                    m.next = "ENDING"
+                with m.Elif(stopped):
+                    m.next = "LEAVING"
             with m.State("LEAVING"):
                 m.d.sync += [more.eq(0), more_back.eq(0)]
                 with m.If((unread == 0) & ~packets.valid & ~more & ~more_back & chunk.ended):
@@ -266,12 +297,13 @@ class Fsm(wiring.Component):
         m.d.comb += [
             self.chunk.busy.eq(~fsm.ongoing("IDLE")),
             self.grants.inside.eq(Cat(fsm.ongoing(state) for state in (
-                "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING")).any()),
+                "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING", "PART")).any()),
         ]
 
         state, waits, shown = self.state, Signal(Waits), Signal(Waits)
-        stepping = Cat(fsm.ongoing(name) for name in ("PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "FINISH")).any()
-        m.d.comb += waits.eq(Mux(~chunk.filled & ~stepping, Waits.MEMORY, Mux(
+        stepping = Cat(fsm.ongoing(name) for name in (
+            "PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "PART", "FINISH")).any()
+        m.d.comb += waits.eq(Mux(~permits & ~stepping, Waits.MEMORY, Mux(
             sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
                 stepping, Waits.PROGRAM, Mux(more | more_back, Waits.PORT, Mux(
                     (unread != 0) | (looped != 0), Waits.SRAM, Mux(
@@ -280,7 +312,7 @@ class Fsm(wiring.Component):
         m.d.sync += shown.eq(waits)
         m.d.comb += [
             state.waits.eq(Mux(self.chunk.busy, shown, Waits.NOTHING)),
-            state.busy.eq(self.chunk.busy), state.wants.eq(sending & chunk.filled), state.granted.eq(may),
+            state.busy.eq(self.chunk.busy), state.wants.eq(sending & permits), state.granted.eq(may),
             state.ready.eq(there), state.phase.eq(phase), state.port.eq(current.port ^ current.back),
             state.communicator.eq(chunk.communicator), state.sequence.eq(chunk.sequence), state.sent.eq(sent),
             state.received.eq(received),

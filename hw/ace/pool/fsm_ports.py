@@ -26,6 +26,8 @@ class StepKind(enum.Enum, shape=2):
     SEND = 1
     FINISH = 2
     """The chunk has completed all phases."""
+    PART = 3
+    """It has all but the last receive of its last phase."""
 
 
 def fetched_layout(config):
@@ -115,7 +117,7 @@ class StepPort(wiring.Signature):
     Members
     -------
     valid : ``Out(1)``, ready : ``In(1)``, kind : ``Out(StepKind)``, address : ``Out``
-        Requests the word at ``address``, or reports the end of the chunk.
+        Requests the word at ``address``, or reports the end of the chunk or of its first part.
     phase_valid, send_valid : ``In(1)``, fetched : ``In(fetched_layout)``
         The requested word, of kind PHASE or SEND, some cycles later.
     """

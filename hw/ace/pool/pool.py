@@ -23,7 +23,8 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.communicator_status import CommunicatorStatusSignature
 from hw.ace.communicators import CommunicatorWrite, ShareRead
 from hw.ace.config import AceConfig
-from hw.ace.layouts import chunk_layout
+from hw.ace.fill import FillMarked
+from hw.ace.layouts import chunk_layout, through_layout
 from hw.ace.pipe_merge import GrantReceived
 from hw.ace.pipe_split import GrantPort
 from hw.ace.programs.store import ProgramRead
@@ -59,9 +60,9 @@ class FsmPool(wiring.Component):
     chunks : ``In(stream.Signature(chunk_layout))``
         Stalls while the chunk's FSM is busy.
     busy : ``Out(FsmsBusy)``
-    filled : ``In(FsmFilled)``
-    done : ``Out(stream.Signature(slot))``
-        Slots whose chunk has completed its phases.
+    filled : ``In(FsmFilled)``, marked : ``In(FillMarked)``
+    done : ``Out(stream.Signature(through_layout))``
+        Slots whose chunk has completed its phases, or has only the last receive before it.
     program : ``Out(ProgramRead)``
     lookups : ``In(ChunkLookup).array(pipes)``, landed : ``In(DataLanded).array(pipes)``, grant : ``In(GrantReceived)``
     lookup_shares : ``Out(ShareRead).array(pipes)``, grant_share : ``Out(ShareRead)``
@@ -79,8 +80,8 @@ class FsmPool(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)),
             "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(FsmsBusy(config)),
-            "filled": In(FsmFilled(config)),
-            "done": Out(stream.Signature(config.slot_bits)), "program": Out(ProgramRead(config)),
+            "filled": In(FsmFilled(config)), "marked": In(FillMarked(config)),
+            "done": Out(stream.Signature(through_layout(config))), "program": Out(ProgramRead(config)),
             "lookups": In(ChunkLookup(config)).array(config.pipes),
             "landed": In(DataLanded(config)).array(config.pipes), "grant": In(GrantReceived(config)),
             "lookup_shares": Out(ShareRead(config)).array(config.pipes), "grant_share": Out(ShareRead(config)),
@@ -98,6 +99,7 @@ class FsmPool(wiring.Component):
                   signals=SignalArbiter(config))
         wires.add(**{f"fsm_{number}": Fsm(config) for number in range(config.fsms)})
         wires.broadcast("self.filled", *(f"fsm_{number}.filled" for number in range(config.fsms)))
+        wires.broadcast("self.marked", *(f"fsm_{number}.marked" for number in range(config.fsms)))
         for number in range(config.fsms):
             wires.broadcast(f"dispatch.starts[{number}]", f"fsm_{number}.start", f"sends.starts[{number}]")
             wires.connect(f"dispatch.landings[{number}]", f"fsm_{number}.landed")

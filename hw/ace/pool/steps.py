@@ -10,7 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.ace.config import AceConfig
-from hw.ace.layouts import PhaseLayout, SendLayout
+from hw.ace.layouts import PhaseLayout, SendLayout, through_layout
 from hw.ace.programs.store import ProgramRead
 from hw.stream import RoundRobin, selected
 
@@ -40,8 +40,8 @@ class ProgramSteps(wiring.Component):
     -------
     requests : ``In(StepPort).array(fsms)``, held : ``In(FsmChunk).array(fsms)``
     program : ``Out(ProgramRead)``
-    done : ``Out(stream.Signature(slot))``
-        Slots whose chunk has completed its phases.
+    done : ``Out(stream.Signature(through_layout))``
+        Slots whose chunk has completed its phases, or has only the last receive before it.
     entered : ``Out(PhaseEntered)``
     """
 
@@ -49,7 +49,7 @@ class ProgramSteps(wiring.Component):
         self.config = config
         super().__init__({
             "requests": In(StepPort(config)).array(config.fsms), "held": In(FsmChunk(config)).array(config.fsms),
-            "program": Out(ProgramRead(config)), "done": Out(stream.Signature(config.slot_bits)),
+            "program": Out(ProgramRead(config)), "done": Out(stream.Signature(through_layout(config))),
             "entered": Out(PhaseEntered(config)),
         })
 
@@ -62,13 +62,15 @@ class ProgramSteps(wiring.Component):
         finishing, taken = Signal(), Signal()
         m.d.comb += [
             turn.requests.eq(Cat(request.valid for request in self.requests)),
-            turn.marks.eq(Cat(request.kind == StepKind.FINISH for request in self.requests)),
+            turn.marks.eq(Cat((request.kind == StepKind.FINISH) | (request.kind == StepKind.PART)
+                              for request in self.requests)),
             finishing.eq(turn.marked),
             self.program.valid.eq(turn.valid & ~finishing),
             self.program.address.eq(selected(
                 config.program_bits, turn.grant_onehot, [request.address for request in self.requests])),
             self.done.valid.eq(turn.valid & finishing),
-            self.done.payload.eq(slots[turn.grant]),
+            self.done.payload.slot.eq(slots[turn.grant]),
+            self.done.payload.part.eq(kinds[turn.grant] == StepKind.PART),
             taken.eq(Mux(finishing, self.done.valid & self.done.ready, self.program.valid & self.program.ready)),
             turn.advance.eq(taken),
         ]

@@ -38,6 +38,7 @@ class Program:
     drains: tuple[TransferWord, ...] = ()
     phases: tuple[Phase, ...] = ()
     early: bool = False
+    parts: bool = False
 
 
 def encode(program: Program, config: AceConfig) -> list[int]:
@@ -50,7 +51,8 @@ def encode(program: Program, config: AceConfig) -> list[int]:
                          f"{config.chunk_bytes} bytes")
     words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
-                   program.src_whole, program.dst_whole, piece, program.early), *program.fills, *program.drains]
+                   program.src_whole, program.dst_whole, piece, program.early, program.parts),
+         *program.fills, *program.drains]
     for number, phase in enumerate(program.phases):
         if not phase.span and (phase.sends or phase.receives):
             raise ValueError(f"The program cannot be encoded: phase {number} has sends or receives, and a span of 0 "

@@ -18,7 +18,7 @@ from hw.ace.collectives import Collective, Numbered, OneShot, Ordered, those
 from hw.ace.config import DIMENSIONS, MAX_RANKS, AceConfig
 from hw.ace.words import RoleWord, SendWord, TransferWord
 
-from . import one_shot, rank_order
+from . import one_shot, parts, rank_order
 from .program import Phase, Program, encode
 from .ring import Ring, position_of
 
@@ -226,13 +226,16 @@ def _all_reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
                 role: tuple[int, ...] | None) -> Program:
     whole = (TransferWord(0, 0, prod(shape)),)
     return Program(positions=prod(shape), shards=prod(shape), split=True, src_whole=True, dst_whole=True,
-                   fills=whole, drains=whole, phases=_all_reduce_phases(rings))
+                   fills=parts.scattered(rings[0]) if rings else whole,
+                   drains=parts.last_received(rings[0]) if rings else whole,
+                   phases=_all_reduce_phases(rings), parts=bool(rings))
 
 
 def _reduce_scatter(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                     role: tuple[int, ...] | None) -> Program:
     ranks = prod(shape)
-    return Program(positions=ranks, shards=ranks, src_whole=True, fills=(TransferWord(0, 0, ranks),),
+    fills = parts.scattered(rings[0]) if rings else (TransferWord(0, 0, ranks),)
+    return Program(positions=ranks, shards=ranks, src_whole=True, fills=fills,
                    drains=(TransferWord(position_of(coordinates, shape), 0, 1),),
                    phases=tuple(_pass_on(ring, range(ring.number), scatter=True) for ring in rings))
 
