@@ -73,7 +73,7 @@ class Accelerator(Endpoint):
         self._weight = 0       # of all chunks in slots: 1 each, more for coarse ones
         self._grants: dict[tuple[int, int, int], int] = {}      # early GRANTs: by operation, index and leg
         self._arrived: list[tuple[int, int, int, int, int]] = []    # messages
-        self._to_drain: list[tuple[int, Chunk]] = []
+        self._to_drain: list[tuple[int, bool, Chunk]] = []     # whether all has been received
 
     def ways(self) -> list[float | None]:
         port = self.kind.port_bytes
@@ -134,19 +134,56 @@ class Accelerator(Endpoint):
         begin = max(self.memory.reads.free, self.kernel.now)
         read = self.memory.read(size, least=self.wait["chunk_cycles"])
         self._move(_FILL, chunk, size, begin + self.latency, read + self.latency)
-        self.kernel.at(read + self.wait["fill_cycles"] + (self.latency if fills else 0), self.is_filled, chunk)
+        after = self.wait["fill_cycles"] + (self.latency if fills else 0)
+        chunk.whole = not chunk.route.marks
+        for mark in chunk.route.marks:
+            self.kernel.at(begin + (read - begin) * mark // fills + after, self._marked, chunk)
+        self.kernel.at(read + after, self.is_filled if chunk.whole else self._whole, chunk)
+
+    def _marked(self, chunk: Chunk) -> None:
+        """A fill with a mark has ended. With the first one, the chunk may have its FSM."""
+        first = not chunk.marks
+        chunk.mark()
+        if first:
+            self.is_filled(chunk)
+        else:
+            self._fills(chunk)
+
+    def _whole(self, chunk: Chunk) -> None:
+        chunk.whole = True
+        self._fills(chunk)
+
+    def _fills(self, chunk: Chunk) -> None:
+        """More of a chunk is filled."""
+        if chunk.inside:
+            leg = chunk.route.legs[chunk.leg]
+            if leg.granted:
+                self._grant(chunk, leg)
+            self.go_on(chunk, leg)
+
+    def all_sent(self, chunk: Chunk) -> None:
+        route = chunk.route
+        leg = route.legs[chunk.leg]
+        if route.part and not chunk.parted and leg is route.legs[-1] and chunk.stored + route.rest >= leg.comes:
+            chunk.parted = True
+            self._to_drain.append((chunk.number, False, chunk))
+            self.kernel.decide(self.key(Decision.DRAIN), self._drain)
 
     def drain(self, chunk: Chunk) -> None:
-        self._to_drain.append((chunk.number, chunk))
+        self._to_drain.append((chunk.number, True, chunk))
         self.kernel.decide(self.key(Decision.DRAIN), self._drain)
 
     def _drain(self) -> None:
-        self._to_drain.sort()
-        for _, chunk in self._to_drain:
-            size = chunk.operation.moved(chunk.index, chunk.route.drains)
+        self._to_drain.sort(key=lambda one: one[:2])
+        for _, whole, chunk in self._to_drain:
+            size, part = (chunk.operation.moved(chunk.index, pieces) for pieces in (
+                chunk.route.drains, chunk.route.part))
+            size = size - part if whole else part
             begin = max(self.memory.writes.free, self.kernel.now)
             written = self.memory.write(size)
             self._move(_DRAIN, chunk, size, begin, written)
+            if not whole:
+                continue
             self.kernel.at(written + self.wait["drain_cycles"] + (self.latency if chunk.route.drains else 0),
                            self.ended, chunk)
         self._to_drain.clear()
@@ -173,7 +210,7 @@ class Accelerator(Endpoint):
     def _grant(self, chunk: Chunk, leg: Leg) -> None:
         port = leg.port ^ 1
         self.ports[port].signal(self.towards(port, self.config.header_bytes, _grant_comes), (
-            chunk.operation.number, chunk.index, chunk.leg, chunk.safe, leg.port))
+            chunk.operation.number, chunk.index, chunk.leg, chunk.safe if chunk.whole else chunk.marks, leg.port))
 
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
         """A GRANT has arrived at ``port``."""

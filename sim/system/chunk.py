@@ -36,6 +36,11 @@ class Chunk:
         Phase; grains of it that were granted, that have arrived so far that they may be forwarded, and completely.
     granted : int or None
         Receives that the neighbour has granted; None if no GRANTs are needed.
+    whole, opened, marks : bool, bool, int
+        All of it has been filled; else, the first ``marks + 1`` sends may begin if ``opened``, and ``marks`` receives
+        be granted.
+    parted : bool
+        The part that need not wait for the last receive is drained.
     """
 
     __slots__ = (
@@ -48,14 +53,18 @@ class Chunk:
         "inside",
         "key",
         "leg",
+        "marks",
         "number",
         "offered",
+        "opened",
         "operation",
+        "parted",
         "route",
         "safe",
         "sent",
         "stored",
         "turn",
+        "whole",
     )
 
     def __init__(self, endpoint: _Owner, operation: Operation, index: int, route: Route, key: tuple[float, ...],
@@ -66,6 +75,18 @@ class Chunk:
         self.granted: int | None = None
         self.grains: tuple[Grain, ...] = ()
         self.inside, self.offered = False, False
+        self.whole, self.opened, self.marks, self.parted = True, False, 0, False
+
+    def permits(self, send: int) -> bool:
+        """The fill has come so far that a send of the first phase may begin."""
+        return self.whole or (self.opened and send <= self.marks)
+
+    def mark(self) -> None:
+        """A fill with a mark has ended: see :data:`hw.ace.words.TRANSFER_FIELDS`."""
+        if self.marks and not self.opened:
+            self.opened = True
+        else:
+            self.marks = 2 * self.marks + 1
 
     @property
     def source(self) -> int | None:

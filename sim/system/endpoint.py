@@ -170,6 +170,9 @@ class Endpoint:
         """The last byte of a grain has arrived; :meth:`landed` must follow."""
         self.landed(number, index, leg)
 
+    def all_sent(self, chunk: Chunk) -> None:
+        """A chunk has nothing more to send in its phase, and may have received another grain."""
+
     def drain(self, chunk: Chunk) -> None:
         """A chunk has passed its last phase; :meth:`ended` must follow."""
         self.ended(chunk)
@@ -292,6 +295,7 @@ class Endpoint:
         """Offer the next grain if it may go; after the last one, end the phase once all has been received."""
         grains, sent = leg.grains, chunk.sent
         if sent == len(grains):
+            self.all_sent(chunk)
             if chunk.stored == leg.comes and chunk.inside and not chunk.offered:
                 chunk.inside = False
                 if self.kind.per_dimension is not None:
@@ -302,7 +306,7 @@ class Endpoint:
         if chunk.offered:
             return
         grain = grains[sent]
-        if grain.need > chunk.came or (chunk.granted is not None and grain.send >= chunk.granted):
+        if grain.need > chunk.came or not chunk.permits(grain.send) or (chunk.granted is not None and grain.send >= chunk.granted):
             return
         chunk.offered = True
         self.offer(chunk, leg, grain)

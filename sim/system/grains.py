@@ -69,11 +69,18 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Route of a chunk: numbers of pieces read from memory and written to memory, and the phases."""
+    """Route of a chunk: numbers of pieces read from memory and written to memory, and the phases.
+
+    ``marks``: of the pieces read, those up to each mark. ``part``: of the pieces written, those that need not wait for
+    the last ``rest`` grains of the last phase.
+    """
 
     fills: int
     drains: int
     legs: tuple[Leg, ...]
+    marks: tuple[int, ...] = ()
+    part: int = 0
+    rest: int = 0
 
 
 def packets_of(config: MachineConfig, size: int) -> int:

@@ -2,7 +2,7 @@
 """The parts of a chunk that a rank sends: the accelerator's step tables, cut into the grains that are simulated."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from hw.ace.config import COLUMN_BYTES
 from hw.ace.programs.program import Phase, Program
@@ -52,7 +52,14 @@ def route(config: MachineConfig, made: Program, piece: int) -> Route:
     legs = tuple(
         switched.leg(config, made, phase, piece, scale) if isinstance(made, switched.Direct) and
         switched.applies(config, phase.port // 2) else _leg(config, phase, piece, scale) for phase in made.phases)
-    return Route(sum(run.count for run in made.fills), sum(run.count for run in made.drains), legs)
+    fills, drains = ([run.count for run in runs] for runs in (made.fills, made.drains))
+    if not config.whole_packets:
+        return Route(sum(fills), sum(drains), legs)
+    marks = tuple(end for end, run in zip(accumulate(fills), made.fills, strict=True) if run.mark)
+    if not made.parts:
+        return Route(sum(fills), sum(drains), legs, marks)
+    rest = sum(grain.send == len(made.phases[-1].sends) - 1 for grain in legs[-1].grains)
+    return Route(sum(fills), sum(drains), legs, marks, sum(drains[:-1]), rest)
 
 
 def _leg(config: MachineConfig, phase: Phase, piece: int, scale: int) -> Leg:

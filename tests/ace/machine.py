@@ -143,6 +143,9 @@ class _Rank:
     part: int = 0
     promised: int = 0
     filled: bool = False
+    fills: int = 0
+    marks: int = 0
+    opened: bool = False
     received_back: int = 0
     part_back: int = 0
     granted_back: set = field(default_factory=set)
@@ -172,8 +175,9 @@ class _Chunk:
         for rank, program in enumerate(programs):
             for fill in program.fills:
                 self.held[rank][fill.position * self.piece:(fill.position + fill.count) * self.piece] = True
-        # Receives may not change these before the fill has ended.
+        # Receives may not change these before the fill has ended, and sends not read them.
         self.filling = [held.copy() for held in self.held]
+        self.parts = {}                             # what was drained before the last receive
 
     def run(self):
         acts = {"start": self._start, "fill": self._fill, "send": self._send, "land": self._land,
@@ -193,6 +197,10 @@ class _Chunk:
                 self.waiting.remove(actor)
         for number, rank in enumerate(self.ranks):
             assert rank.phase == len(self.programs[number].phases), f"rank {number} makes no progress: {rank}"
+            assert not self.programs[number].header.parts or number in self.parts
+        for number, drained in self.parts.items():
+            for place, elements in drained:
+                assert (self.slots[number][place] == elements).all(), f"rank {number} changes what it has drained"
         assert not any(self.links.values())
 
     def _wake(self, act, key):
@@ -209,12 +217,23 @@ class _Chunk:
         return False
 
     def _fill(self, number):
-        """The fill ends: what it writes was in the slot from the start, but it was not used."""
-        rank, phases = self.ranks[number], self.programs[number].phases
+        """A fill ends: what it writes was in the slot from the start, but it was not used. Marks may be missed."""
+        rank, phases, fills = self.ranks[number], self.programs[number].phases, self.programs[number].fills
+        if rank.fills < len(fills) - 1:
+            fill = fills[rank.fills]
+            rank.fills += 1
+            self.filling[number][fill.position * self.piece:(fill.position + fill.count) * self.piece] = False
+            if fill.mark and self.rng.random() < 0.9:
+                rank.marks, rank.opened = (rank.marks if rank.marks and not rank.opened else 2 * rank.marks + 1,
+                                           rank.marks > 0)
+                if rank.phase == 0:
+                    self._grant(number, rank.marks - rank.promised)
+                self._wake("send", number)
+            return True
         rank.filled = True
         self.filling[number][:] = False
         if rank.phase == 0 and phases and not self.programs[number].header.early:
-            self._grant(number, phases[0].granted)
+            self._grant(number, phases[0].granted - rank.promised)
         self._wake("send", number)
         if rank.phase < len(phases):
             self._leave(number)
@@ -236,6 +255,11 @@ class _Chunk:
     def _leave(self, number):
         rank = self.ranks[number]
         phase = self.programs[number].phases[rank.phase]
+        if self.programs[number].header.parts and rank.phase == len(self.programs[number].phases) - 1 and \
+                number not in self.parts and rank.sent == phase.sends and rank.received + 1 >= phase.receives:
+            places = [slice(drain.position * self.piece, (drain.position + drain.count) * self.piece)
+                      for drain in self.programs[number].drains[:-1]]
+            self.parts[number] = [(place, self.slots[number][place].copy()) for place in places]
         if rank.filled and rank.sent == phase.sends and rank.received == phase.receives:
             self._enter(number, rank.phase + 1)
 
@@ -269,7 +293,7 @@ class _Chunk:
     def _send(self, number):
         rank, program = self.ranks[number], self.programs[number]
         if not 0 <= rank.phase < len(program.phases) or rank.sent == program.phases[rank.phase].sends or \
-                not rank.filled:
+                not (rank.filled or rank.opened and rank.sent <= rank.marks):
             return False
         phase, send = program.phases[rank.phase], program.sends[rank.phase][rank.sent]
         if send.local:
@@ -287,6 +311,7 @@ class _Chunk:
         source = slice(send.source * self.piece + first, send.source * self.piece + last)
         target = slice(send.target * self.piece + first, send.target * self.piece + last)
         assert self.trust or self.held[number][source].all(), f"rank {number} sends unwritten data: {send}"
+        assert self.trust or not self.filling[number][source].any(), f"rank {number} sends what it has yet to fill"
         payload = self.slots[number][source].copy()
         link = number, phase.port ^ send.back
         self.links.setdefault(link, []).append((rank.phase, target, payload, send.reduce))
