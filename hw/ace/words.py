@@ -229,8 +229,8 @@ HEADER_FIELDS = (
 ``split``: the count is cut into ``shards`` shards; otherwise each shard has ``count`` elements. ``src_whole``,
 ``dst_whole``: a buffer holds all shards; otherwise one. ``piece``: maximum columns of each shard in a chunk, in units
 of COLUMN_BYTES of the SRAM. ``early``: receives of the first phase store to no position that is filled, so they are
-granted before the fill. ``parts``: the last drain is the position of the last receive, and only that receive changes
-a position that is drained after the receive before it: the other drains need not wait for it.
+granted before the fill. ``parts``: the last drain has the positions of the last receive of the last phase, which
+changes no others: the other drains begin when all but that receive have arrived.
 """
 
 ROLE_FIELDS = (("program", 12),)
@@ -247,10 +247,10 @@ TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8), ("m
 """A fill or a drain: ``count`` pieces between the slot's positions from ``position`` on and the buffer's shards from
 ``shard`` on. A buffer that is not whole has shard 0 only.
 
-``mark``, of fills: the rank is notified when this fill and those before it have ended. With the first mark, receive 0
-of the first phase may be granted; with the second one, sends 0 and 1 may start; with number m from the third on, sends
-and receives below 2 ** (m - 1), except that the last of these receives is not granted. All others wait for the end of
-the last fill."""
+``mark``, of fills but the last: the FSM is notified when this fill and those before it have ended. The first mark
+permits to grant receive 0 of the first phase; the second one, sends 0 and 1; number m from the third on, sends below
+2 ** (m - 1), and to grant receives below 2 ** (m - 1) - 1. The end of the last fill permits all. A mark that the FSM does
+not observe permits nothing, and later ones then count as earlier ones."""
 
 PHASE_FIELDS = (
     ("port", 3),

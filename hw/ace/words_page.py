@@ -62,12 +62,17 @@ _HEADER = {
     "dst_whole": "1: the receive buffer has all shards; 0: one",
     "piece": f"longest range of columns in a chunk, in units of {COLUMN_BYTES} bytes of the SRAM",
     "early": "1: receives of the first phase store to no position that is filled, and are granted before the fill",
+    "parts": "1: the last drain has the positions of the last receive of the last phase, which changes no others; the "
+             "other drains begin when all but that receive have arrived",
 }
 
 _TRANSFER = {
     "position": "first position in the slot",
     "shard": "first shard in the buffer",
     "count": "number of both, consecutive",
+    "mark": "1: the FSM is notified when this fill and those before it have ended. The first mark permits to grant "
+            "receive 0 of the first phase; the second one, sends 0 and 1; number m from the third on, sends below "
+            "2^(m-1), and to grant receives below 2^(m-1) - 1. The end of the last fill permits all",
 }
 
 _PHASE = {

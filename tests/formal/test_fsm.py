@@ -18,8 +18,8 @@ from tests.harness.internals import elaborated, internal
 
 pytestmark = [pytest.mark.formal, pytest.mark.long]
 
-STATES = ("IDLE", "NEXT", "PHASE", "PHASE_WAIT", "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING", "LEAVING",
-          "FINISH")
+STATES = ("IDLE", "NEXT", "PHASE", "PHASE_WAIT", "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING", "PART",
+          "LEAVING", "FINISH")
 
 PATIENCE = 3
 """Cycles without a step in which no neighbour has to deliver anything."""
@@ -41,6 +41,7 @@ class Enabled(wiring.Component):
         beats = In(7)
         super().__init__({
             "start": In(1), "chunk": In(chunk_layout(ACE)), "filled": In(1), "filled_payload": In(done_layout(ACE)),
+            "marked": In(1), "marked_slot": In(ACE.slot_bits),
             "stopped": In(1), "step_ready": In(1), "phase_valid": In(1), "send_valid": In(1),
             "fetched": In(fetched_layout(ACE)), "grant": In(1), "granted": In(12), "back": In(1), "taken": In(1),
             "read": In(2), "landed": In(2), "landed_end": In(2), "beats_0": beats, "beats_1": beats, "local": In(1),
@@ -56,6 +57,7 @@ class Enabled(wiring.Component):
         m.d.comb += [
             dut.start.valid.eq(self.start & ~dut.chunk.busy), dut.start.payload.eq(self.chunk),
             dut.filled.valid.eq(self.filled), dut.filled.payload.eq(self.filled_payload),
+            dut.marked.valid.eq(self.marked), dut.marked.payload.eq(self.marked_slot),
             dut.communicator.stopped.eq(self.stopped), steps.ready.eq(self.step_ready & steps.valid),
             steps.phase_valid.eq(self.phase_valid), steps.send_valid.eq(self.send_valid),
             steps.fetched.eq(self.fetched),

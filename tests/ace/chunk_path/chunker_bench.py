@@ -78,8 +78,8 @@ class Bench(Ports):
         collective.row = number * ROWS + communicator.to
         for side in ("plus", "minus"):
             address = collective.fields[side]
-            self.words.setdefault(address, HeaderWord(
-                self.rng.randrange(5), *self._noise(8, 8, 1, 8, 1, 1, 11, 1)))
+            header = HeaderWord(self.rng.randrange(5), *self._noise(8, 8, 1, 8, 1, 1, 11, 1, 1))
+            self.words.setdefault(address, header._replace(drains=max(header.drains, header.parts)))
         communicator.rows[communicator.to] = collective
         communicator.to ^= 1
         return True

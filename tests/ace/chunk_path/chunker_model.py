@@ -77,7 +77,9 @@ class Chunk:
     unread: bool = False
     issued_at: int = 0
     startable: int = 0              # cycles in which it could have started
-    drain_from: int | None = None   # first cycle in which it may be drained
+    drain_from: int | None = None   # first cycle in which it, or the rest of it, may be drained
+    parted: bool = False            # all but the last drain was reported by itself
+    unwritten: bool = False         # with a write error
     stop_seen: bool = False         # its communicator was stopped when it was offered to its FSM, or to the drain
 
 

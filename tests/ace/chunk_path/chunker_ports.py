@@ -41,6 +41,8 @@ class Ports(CellBench):
         self.communicators = [Communicator(number) for number in range(config.communicators)]
         self.slots = [None] * config.slots
         self.moving = deque(), deque()              # chunks in each mover
+        self.parts = deque()                        # whether each job in the drain is a part
+        self.queued = []                            # jobs to drain: first cycle, chunk, whether it is a part
         self.latest = [None, None]                  # communicator of the latest job
         self.held_by = [None, None]                 # holder of each mover in the previous cycle
         self.unseen = [Counter(), Counter()]        # cycles in which a waiting communicator was not reported
@@ -65,11 +67,12 @@ class Ports(CellBench):
             failed = self.chance(error) if chunk else self.rng.randrange(2)
             self.set(event.valid, chunk is not None)
             slot = chunk.slot if chunk else self.rng.randrange(self.config.slots)
-            self.set(event.payload.as_value(), self.done.pack({"slot": slot, "error": failed}))
+            part = mover == DRAIN and chunk is not None and self.parts[0]
+            self.set(event.payload.as_value(), self.done.pack({"slot": slot, "error": failed, "part": part}))
             assert ctx.get(failure.valid) == (chunk is not None and failed)
             assert ctx.get(dut.movers[mover].moved) == (chunk is not None)
             if mover == DRAIN:
-                assert ctx.get(dut.ended.valid) == (chunk is not None)
+                assert ctx.get(dut.ended.valid) == (chunk is not None and not part)
             if chunk is None:
                 continue
             if failed:
@@ -80,8 +83,10 @@ class Ports(CellBench):
                 self.filled_now = chunk, failed
             else:
                 ended = ctx.get(dut.ended.payload)
-                wanted = Status.READ_ERROR if chunk.unread else Status.WRITE_ERROR if failed else Status.OK
-                assert (ended.row, ended.status) == (chunk.collective.row, wanted)
+                wanted = Status.READ_ERROR if chunk.unread else (
+                    Status.WRITE_ERROR if failed or chunk.unwritten else Status.OK)
+                assert part or (ended.row, ended.status) == (chunk.collective.row, wanted)
+                self.seen["write errors in a part"] += part and failed
             progress |= 1 << chunk.communicator
             self.later.append(lambda chunk=chunk, mover=mover, failed=failed: self._moved_on(chunk, mover, failed))
         return progress
@@ -91,6 +96,8 @@ class Ports(CellBench):
         self.event_at = self.cycle
         if mover == FILL:
             chunk.stage, chunk.unread = Stage.LINKS if chunk.started else Stage.FILLED, bool(failed)
+        elif self.parts.popleft():
+            chunk.unwritten = bool(failed)
         else:
             chunk.stage, self.slots[chunk.slot] = Stage.FREE, None
             chunk.collective.chunks -= 1
@@ -208,10 +215,18 @@ class Ports(CellBench):
                     and (not chunk.unread or self.communicators[chunk.communicator].stopped)]
         finished = self.rng.choice(finished) if finished and not self.chance(stalls.through) else None
         self.set(dut.through.valid, finished is not None)
-        self.set(dut.through.payload, finished.slot if finished else self.rng.randrange(config.slots))
+        part = self._has_part(finished) if finished else self.rng.randrange(2)
+        self.set(dut.through.payload, {"slot": finished.slot if finished else self.rng.randrange(config.slots),
+                                       "part": part})
         assert ctx.get(dut.through.ready)
         if finished:
-            self.later.append(lambda: self._through(finished))
+            self.later.append(lambda: self._through(finished, part))
+
+    def _has_part(self, chunk):
+        """Whether the FSM now reports all but the last drain; if the communicator is stopped, it may leave that out."""
+        header = self.words[chunk.collective.fields[chunk.side]]
+        return bool(header.parts and not chunk.parted and not (
+            self.communicators[chunk.communicator].stopped and self.rng.randrange(2)))
 
     def _payload(self, chunk, phases):
         fields, header = chunk.collective.fields, self.words[chunk.collective.fields[chunk.side]]
@@ -219,7 +234,7 @@ class Ports(CellBench):
         ended = now is chunk or chunk.stage is not Stage.FILLING
         self.seen["started at the end of the fill"] += now is chunk
         self.seen["started before"] += not ended
-        return {"early": header.early, "ended": ended,
+        return {"early": header.early, "parts": header.parts, "ended": ended,
                 "filled": ended and not (failed if now is chunk else chunk.unread),
                 "communicator": chunk.communicator, "sequence": chunk.sequence, "fsm": chunk.fsm, "slot": chunk.slot,
                 "arithmetic.dtype": fields["arithmetic.dtype"], "arithmetic.op": fields["arithmetic.op"],
@@ -251,10 +266,16 @@ class Ports(CellBench):
     def _run(self, chunk):
         self.fsms[chunk.fsm], self.event_at = chunk, self.cycle
 
-    def _through(self, chunk):
-        del self.fsms[chunk.fsm]
+    def _through(self, chunk, part):
         self.event_at = self.cycle
-        chunk.drain_from = self.cycle + 1 + self.config.timing.registered_drain_requests
+        begin = self.cycle + 1 + self.config.timing.registered_drain_requests
+        self.queued.append((begin, chunk, part))
+        if part:
+            chunk.parted = True
+            self.seen["parts"] += 1
+        else:
+            del self.fsms[chunk.fsm]
+            chunk.drain_from = begin
 
     # -- Draining.
 
@@ -266,40 +287,47 @@ class Ports(CellBench):
         valid = ctx.get(dut.drains.valid)
         assert valid or self.job is None, "A job is withdrawn"
         if valid:
-            chunk = self.job or self._drain_chosen(ctx.get(dut.drains.payload.slot))
+            job = self.job or self._drain_chosen(ctx.get(dut.drains.payload.slot), ctx.get(dut.drains.payload.part))
+            _, chunk, part = job
             fields, header = chunk.collective.fields, self.words[chunk.collective.fields[chunk.side]]
             wanted = {name: fields[name] for name in (
                 "shard_bytes", "varying", "row", "size", "dtype", "widen", "divide")} | {
-                "list": fields[chunk.side] + 1 + header.fills, "runs": 0 if chunk.stop_seen else header.drains,
+                "list": fields[chunk.side] + header.fills + (
+                    header.drains if header.parts and not part else 1), "part": part,
+                "runs": 0 if chunk.stop_seen else header.drains - 1 if part else 1 if header.parts else header.drains,
                 "base": fields["dst_base"], "limit": fields["dst_limit"], "column": chunk.column,
                 "piece_bytes": chunk.size, "piece_beats": self._beats(chunk), "slot": chunk.slot}
             assert ctx.get(dut.drains.payload.as_value()) == self.jobs.pack(wanted), chunk
-            self.job = None if ready else chunk
+            self.job = None if ready else job
             if ready:
-                self.later.append(lambda: self._drain_issued(chunk))
+                self.later.append(lambda: self._drain_issued(job))
         self.undrained = 0 if valid or not self._waiting() else self.undrained + 1
         assert self.undrained <= HANDOVER, "A chunk is not drained"
 
     def _waiting(self):
-        """Chunks that wait for the drain."""
-        return [chunk for chunk in self.slots if chunk and chunk.drain_from is not None
-                and chunk.drain_from <= self.cycle and chunk not in self.moving[DRAIN]]
+        """Jobs that wait for the drain."""
+        return [job for job in self.queued if job[0] <= self.cycle]
 
-    def _drain_chosen(self, slot):
-        chunk, waiting = self.slots[slot], self._waiting()
-        assert chunk in waiting, f"Slot {slot} has nothing to drain"
+    def _drain_chosen(self, slot, part):
+        waiting = self._waiting()
+        chosen = next((job for job in waiting if job[1].slot == slot and job[2] == part), None)
+        assert chosen, f"Slot {slot} has nothing to drain"
+        begin, chunk, _ = chosen
         priority = self.communicators[chunk.communicator].priority
-        for each in waiting:
+        for since, each, _ in waiting:
             other = self.communicators[each.communicator].priority
             if other == priority:
-                assert each.drain_from >= chunk.drain_from, f"Slot {slot} overtakes one of the same priority"
-            elif each.drain_from < min(self.drained_at, self.cycle - HANDOVER):
+                assert since >= begin, f"Slot {slot} overtakes one of the same priority"
+            elif since < min(self.drained_at, self.cycle - HANDOVER):
                 assert other < priority, f"Slot {slot} overtakes one of a higher priority"
-            self.seen["drain overtakes"] += other < priority and each.drain_from < chunk.drain_from
+            self.seen["drain overtakes"] += other < priority and since < begin
         chunk.stop_seen = self.before[chunk.communicator][2]
-        return chunk
+        return chosen
 
-    def _drain_issued(self, chunk):
+    def _drain_issued(self, job):
+        _, chunk, part = job
+        self.queued.remove(job)
+        self.parts.append(part)
         self.moving[DRAIN].append(chunk)
         self.latest[DRAIN], self.drained_at, self.event_at = chunk.communicator, self.cycle, self.cycle
 

@@ -77,16 +77,17 @@ class Bench:
     def __init__(self, ctx, dut, rng):
         self.ctx, self.dut, self.rng = ctx, dut, rng
         self.seen = {"cut through": 0, "taken and read": 0, "granted on entry": 0, "settled late": 0, "sums wait": 0,
-                     "sums wait for beats": 0, "ends late": 0}
+                     "sums wait for beats": 0, "ends late": 0, "sent by a mark": 0, "granted by a mark": 0}
 
     async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None, fill=None, early=False,
-                  unread=False):
+                  unread=False, marks=(), parts=False):
         """Take a chunk through its program; returns the cycles.
 
         ``mood``: how likely a neighbour acts in a cycle, ``reads``: how likely Transmit reads. ``stop``: the cycle in
         which the communicator is stopped. ``silent``: a port that is stalled for ``SILENCE`` cycles; then the FSM
         reports that it ``waits`` for it. ``fill``: the cycle in which the fill ends, without one before the start;
-        ``unread``: with an error. ``early``: GRANTs need not wait for it.
+        ``unread``: with an error. ``early``: GRANTs need not wait for it. ``marks``: cycles in which fills with a mark
+        end. ``parts``: the drain of all but the last receive is reported by itself.
         """
         ctx, dut, rng = self.ctx, self.dut, self.rng
         self.phases, self.mood, self.reads, self.epoch = phases, mood, reads, rng.randrange(16)
@@ -95,8 +96,9 @@ class Bench:
             "fsm": rng.randrange(CONFIG.fsms), "slot": rng.randrange(CONFIG.slots),
             "arithmetic": {"dtype": rng.randrange(16), "op": rng.randrange(8)}, "piece_beats": rng.randint(1, PACKET),
             "program": rng.randrange(CONFIG.program_words - 100), "phases": len(phases), "early": early,
-            "ended": fill is None, "filled": fill is None}
+            "parts": parts, "ended": fill is None, "filled": fill is None}
         self.ended, self.filled, self.early = fill is None, fill is None, early
+        self.marks, self.opened, self.parts = 0, False, parts
         self.address, self.number, self.finished = self.chunk["program"], -1, False
         self.expected = deque([StepKind.PHASE] if phases else [StepKind.FINISH])
         self.fetching, self.before, self.may_for, self.steps_after_stop = None, False, 0, 0
@@ -120,15 +122,20 @@ class Bench:
             ctx.set(dut.filled.valid, cycle == fill or rng.random() < 0.5)
             ctx.set(dut.filled.payload, {"slot": self.chunk["slot"] if cycle == fill else other,
                                          "error": unread if cycle == fill else rng.randrange(2)})
+            ctx.set(dut.marked.valid, cycle in marks or rng.random() < 0.5)
+            ctx.set(dut.marked.payload, self.chunk["slot"] if cycle in marks else other)
             if silent and cycle == SILENCE - 1:
                 assert ctx.get(dut.state.waits) == waits
             self._cycle()
             await ctx.tick()
+            if cycle in marks:
+                self.marks, self.opened = (self.marks if self.marks and not self.opened else 2 * self.marks + 1,
+                                           self.marks > 0)
             self.ended, self.filled = self.ended or cycle == fill, self.filled or (cycle == fill and not unread)
         assert self.finished, f"Not done: phase {self.number} of {phases}, sent {self.sent}, landed {self.landed}"
         for signal in (dut.communicator.stopped, dut.steps.ready, dut.packets.taken, dut.packets.read,
                        *dut.landed.valid, *dut.landed.end, dut.landed.local, dut.signals.ready, dut.grants.valid,
-                       dut.grants.back, dut.filled.valid):
+                       dut.grants.back, dut.filled.valid, dut.marked.valid):
             ctx.set(signal, 0)
         assert not ctx.get(dut.chunk.busy)
         return cycle
@@ -203,7 +210,9 @@ class Bench:
                     "receives": phase.receives, "granted": phase.granted, "both": phase.returns > 0})
                 ctx.set(dut.steps.phase_valid, 1)
                 self.expected.extend([StepKind.SEND] * len(phase.sends))
-                self.expected.append(StepKind.PHASE if self.number + 1 < len(self.phases) else StepKind.FINISH)
+                last = self.number + 1 == len(self.phases)
+                self.expected.extend([StepKind.PART] * (last and self.parts))
+                self.expected.append(StepKind.FINISH if last else StepKind.PHASE)
             else:
                 self.send, self.offset = self.phase.sends[self.sent], 0
                 ctx.set(dut.steps.fetched, {
@@ -213,24 +222,31 @@ class Bench:
         elif ctx.get(dut.steps.valid):
             assert self.fetching is None, "A word is requested before the previous one has arrived"
             kind = StepKind(ctx.get(dut.steps.kind))
-            assert inside == (kind is StepKind.SEND)
+            assert inside == (kind in (StepKind.SEND, StepKind.PART))
             assert self.ended or kind is not StepKind.FINISH, "A chunk is let go that is still being filled"
             if self.stopped_for and kind is StepKind.FINISH:
                 assert not self.unread, "A chunk is let go whose packets have not been read"
                 assert not ctx.get(dut.packets.valid) and not ctx.get(dut.signals.valid)
             else:
                 assert kind is self.expected[0], f"{kind} instead of {self.expected[0]}"
-                assert kind is StepKind.FINISH or ctx.get(dut.steps.address) == self.address
+                assert kind in (StepKind.FINISH, StepKind.PART) or ctx.get(dut.steps.address) == self.address
                 assert self.send is None, "The next word is requested before a send is done"
-                assert kind is StepKind.SEND or self.complete, "A phase ends before its work is done"
+                assert kind in (StepKind.SEND, StepKind.PART) or self.complete, "A phase ends before its work is done"
+                assert kind is not StepKind.PART or self._all_but_one(), "A part is drained that is not there"
             if self._acts("step"):
                 ctx.set(dut.steps.ready, 1)
                 self.expected.popleft()
-                self.address += 1
+                self.address += kind is not StepKind.PART
                 self.finished = kind is StepKind.FINISH
-                self.fetching = None if self.finished else kind
+                self.fetching = None if kind in (StepKind.FINISH, StepKind.PART) else kind
                 self.steps_after_stop += not self.finished and self.stopped_for > 0
                 assert self.steps_after_stop <= 2, "A chunk that is stopped continues its program"
+
+    def _all_but_one(self):
+        """Whether all but the last receive of the last phase have arrived, and everything was sent."""
+        return (self.number + 1 == len(self.phases) and self.sent == len(self.phase.sends)
+                and self.landed >= (self.phase.receives - 1) * self.phase.span and (
+                    not any(self.incoming) or self.landed > (self.phase.receives - 1) * self.phase.span))
 
     def _transmit(self):
         """Take packets that are offered, and read them later, in order."""
@@ -241,7 +257,8 @@ class Bench:
             length = min(PACKET, phase.span - self.offset)
             enough = (send.need - 1) * phase.span + self.offset + length
             allowed = send.local or (self.allowed_back if send.back else self.allowed > self.sent)
-            may = self.filled and allowed and (
+            permitted = self.filled or (self.opened and self.sent <= self.marks)
+            may = permitted and allowed and (
                 not send.need or (self.returned if send.back else self.landed) >= enough)
             if send.local:
                 # Everything has arrived, and what was sent before has been read.
@@ -265,6 +282,7 @@ class Bench:
             self._name(header)
             self.seen["cut through"] += self.send.need > 0 and self.landed < self.send.need * phase.span
             taken = len(self.unread) < UNREAD and self._acts("offer")
+            self.seen["sent by a mark"] += taken and not self.filled
         else:
             assert self.may_for <= PROMPT, f"A packet of send {self.sent} may leave and is not offered"
         if self.before and not self.stopped_for:
@@ -307,9 +325,12 @@ class Bench:
                 ctx.set(dut.signals.ready, 1)
             return
         assert payload.port == self.phase.port ^ 1
-        assert self.filled or self.early, "Receives are granted before the fill"
-        assert self.signalled < header.granted <= self.safe, "Receives are granted that are not safe"
+        whole = self.filled or self.early
+        assert whole or self.marks, "Receives are granted before the fill"
+        assert self.signalled < header.granted <= (self.safe if whole else self.marks), (
+            "Receives are granted that are not safe")
         if self._acts("signal"):
+            self.seen["granted by a mark"] += not whole
             self.signalled = header.granted
             ctx.set(dut.signals.ready, 1)
 

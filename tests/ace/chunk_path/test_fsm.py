@@ -15,7 +15,8 @@ def test_random(seed):
     rng = random.Random(f"{seed} fsm")
     seen, _ = alone(*(([phase_of(rng) for _ in range(rng.randrange(1, 5))], {"mood": mood, "reads": reads})
                        for _ in range(80) for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
-    assert all(count for name, count in seen.items() if not name.startswith("sums wait")), seen
+    assert all(count for name, count in seen.items() if not name.startswith("sums wait")
+               and not name.endswith("by a mark")), seen
 
 
 def test_filled_later(seed):
@@ -30,6 +31,42 @@ def test_early_grants():
     phase = Phase(0, PACKET, 1, (), 1)
     _, (late, early) = alone(*((([phase], {"fill": 60, "early": early})) for early in (0, 1)))
     assert early <= 60 + 3 < late
+
+
+def test_marks(seed):
+    """With the first mark of a fill receive 0 is granted, with the second one sends 0 and 1 may leave, and so on; a
+    read error after marks holds everything else until the chunk is stopped."""
+    rng = random.Random(f"{seed} marks")
+    sends = tuple(Send(64 * number, 16, number, 0, number & 1) for number in range(8))
+    runs = []
+    for _ in range(60):
+        begin, last = rng.randrange(8), rng.randrange(1, 5)
+        marks = sorted(rng.sample(range(begin, begin + 90), last))
+        unread = rng.random() < 0.2
+        runs.append(([Phase(rng.randrange(CONFIG.ports), rng.choice((PACKET, 2 * PACKET)), 8, sends, 8), phase_of(rng)], {
+            "marks": marks, "fill": marks[-1] + rng.randint(1, 60), "mood": rng.choice((1.0, 0.4)), "unread": unread,
+            "stop": 300 if unread else None}))
+    seen, _ = alone(*runs)
+    assert seen["sent by a mark"] and seen["granted by a mark"]
+
+
+def test_marks_save_the_fill():
+    """Sends 0 and 1 leave, and receive 0 is granted, long before the fill has ended."""
+    sends = (Send(0, 0, 0, 0, 1), Send(64, 16, 1, 0, 1))
+    _, cycles = alone(*(([Phase(0, PACKET, 2, sends, 2)], {"fill": 100, "marks": marks}) for marks in ((), (20, 30))))
+    assert cycles[1] < cycles[0]
+
+
+def test_parts(seed):
+    """All but the last receive of the last phase are reported once, before the end, also if the chunk is stopped."""
+    rng = random.Random(f"{seed} parts")
+    runs = []
+    for number in range(60):
+        phases = [phase_of(rng, sends=2) for _ in range(rng.randrange(1, 3))]
+        if phases[-1].receives:
+            runs.append((phases, {"parts": True, "mood": rng.choice((1.0, 0.3)), "reads": rng.choice((1.0, 0.1)),
+                                  "stop": number + 3 if number % 3 == 0 else None}))
+    alone(*runs)
 
 
 def test_read_error(seed):
