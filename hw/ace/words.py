@@ -249,8 +249,8 @@ TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8), ("m
 
 ``mark``, of fills but the last: the FSM is notified when this fill and those before it have ended. The first mark
 permits to grant receive 0 of the first phase; the second one, sends 0 and 1; number m from the third on, sends below
-2 ** (m - 1), and to grant receives below 2 ** (m - 1) - 1. The end of the last fill permits all. A mark that the FSM does
-not observe permits nothing, and later ones then count as earlier ones."""
+2 ** (m - 1), and to grant receives below 2 ** (m - 1) - 1. The end of the last fill permits all. A mark that the FSM
+does not observe permits nothing, and later ones then count as earlier ones."""
 
 PHASE_FIELDS = (
     ("port", 3),

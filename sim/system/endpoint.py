@@ -306,7 +306,8 @@ class Endpoint:
         if chunk.offered:
             return
         grain = grains[sent]
-        if grain.need > chunk.came or not chunk.permits(grain.send) or (chunk.granted is not None and grain.send >= chunk.granted):
+        if grain.need > chunk.came or not chunk.permits(grain.send) or (
+                chunk.granted is not None and grain.send >= chunk.granted):
             return
         chunk.offered = True
         self.offer(chunk, leg, grain)

@@ -293,7 +293,7 @@ class _Chunk:
     def _send(self, number):
         rank, program = self.ranks[number], self.programs[number]
         if not 0 <= rank.phase < len(program.phases) or rank.sent == program.phases[rank.phase].sends or \
-                not (rank.filled or rank.opened and rank.sent <= rank.marks):
+                not (rank.filled or (rank.opened and rank.sent <= rank.marks)):
             return False
         phase, send = program.phases[rank.phase], program.sends[rank.phase][rank.sent]
         if send.local:

@@ -43,7 +43,8 @@ def test_marks(seed):
         begin, last = rng.randrange(8), rng.randrange(1, 5)
         marks = sorted(rng.sample(range(begin, begin + 90), last))
         unread = rng.random() < 0.2
-        runs.append(([Phase(rng.randrange(CONFIG.ports), rng.choice((PACKET, 2 * PACKET)), 8, sends, 8), phase_of(rng)], {
+        first = Phase(rng.randrange(CONFIG.ports), rng.choice((PACKET, 2 * PACKET)), 8, sends, 8)
+        runs.append(([first, phase_of(rng)], {
             "marks": marks, "fill": marks[-1] + rng.randint(1, 60), "mood": rng.choice((1.0, 0.4)), "unread": unread,
             "stop": 300 if unread else None}))
     seen, _ = alone(*runs)
