@@ -78,7 +78,7 @@ class Chunk:
         self.whole, self.opened, self.marks, self.parted = True, False, 0, False
 
     def permits(self, send: int) -> bool:
-        """The fill has come so far that a send of the first phase may begin."""
+        """Whether a send of the first phase may begin before the end of the fill, or after it."""
         return self.whole or (self.opened and send <= self.marks)
 
     def mark(self) -> None:

@@ -47,7 +47,8 @@ def measure(bench: Bench, command: str = "") -> Calibration:
     turn = alone.turn_around() - receive - round(per_beat * (most - 1)) - phase
     reads, writes = one.bursts(write=False), one.bursts(write=True)
     start = reads[0].begin - one.begin
-    fill = one.first(_left(PacketKind.GRANT)).begin - (reads[-1].end + 1) - turn
+    # The first read has a mark, with which the first receive is granted.
+    fill = one.first(_left(PacketKind.GRANT)).begin - (reads[0].end + 1) - turn
     come = max(packet.end + 1 for packet in one.of(_came(PacketKind.DATA)))
     written, reported = writes[-2], writes[-1]
     return Calibration(
@@ -58,8 +59,8 @@ def measure(bench: Bench, command: str = "") -> Calibration:
         start_cycles=start, divide_cycles=long.bursts(write=False)[0].begin - long.begin - start,
         fill_cycles=fill, turn_cycles=turn,
         chunk_cycles=_Run(bench, (2,), 256).between_fills(),
-        drain_cycles=written.end + 1 - come - landed - phase - MEMORY_LATENCY - sum(
-            burst.beats for burst in writes[:-1]),
+        # All but the last piece are drained before.
+        drain_cycles=written.end + 1 - come - landed - phase - MEMORY_LATENCY - written.beats,
         end_cycles=reported.end + 1 - (written.end + 1) - MEMORY_LATENCY,
         measured={"command": command, "data_width": config.data_width, "fsms": config.fsms, "slots": config.slots,
                   "chunk_bytes": config.chunk_bytes, "packet_bytes": config.packet_bytes,
@@ -112,7 +113,7 @@ class _Run:
     def turn_around(self) -> int:
         """Cycles from the last packet of a chunk to the GRANT of the next one of its FSM."""
         last = {packet.sequence: packet.end + 1 for packet in self.of(_came(PacketKind.DATA))}
-        grants = {packet.sequence: packet.begin for packet in self.of(_left(PacketKind.GRANT))}
+        grants = {packet.sequence: packet.begin for packet in reversed(self.of(_left(PacketKind.GRANT)))}
         return min(grants[number] - last[number - self.fsms] for number in grants if number >= self.fsms)
 
     def between_fills(self) -> int:
