@@ -306,7 +306,7 @@ class Endpoint:
         if chunk.offered:
             return
         grain = grains[sent]
-        if grain.need > chunk.came or not chunk.permits(grain.send) or (
+        if grain.need > chunk.came or (not chunk.whole and not chunk.permits(grain.send)) or (
                 chunk.granted is not None and grain.send >= chunk.granted):
             return
         chunk.offered = True
