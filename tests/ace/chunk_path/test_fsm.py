@@ -37,9 +37,11 @@ def test_marks(seed):
     """With the first mark of a fill receive 0 is granted, with the second one sends 0 and 1 may leave, and so on; a
     read error after marks holds everything else until the chunk is stopped."""
     rng = random.Random(f"{seed} marks")
-    sends = tuple(Send(64 * number, 16, number, 0, number & 1) for number in range(8))
     runs = []
     for _ in range(60):
+        # Without a need, only marks hold a send back.
+        needs = rng.randrange(2)
+        sends = tuple(Send(64 * number, 16, number * needs, 0, number & 1) for number in range(8))
         begin, last = rng.randrange(8), rng.randrange(1, 5)
         marks = sorted(rng.sample(range(begin, begin + 90), last))
         unread = rng.random() < 0.2
