@@ -40,6 +40,7 @@ def test_rtl(seed):
         assert _results(random_start, number) == _results(start, number)
 
 
+@pytest.mark.soak
 def test_a_missing_reset_is_found(seed):
     """That of the sweep over tables."""
     text = _verilog()
