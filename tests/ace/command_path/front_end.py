@@ -160,7 +160,7 @@ class Host:
             await write(dut.registers.queue, queue=queue, sc_address=address, sc_enable=1, enabled=1, domain=7)
         ctx.set(dut.doorbells.bready, 1)
 
-        filling, running, waiting, draining = deque(), {}, deque(), deque()
+        filling, running, waiting, draining, parts = deque(), {}, deque(), deque(), {}
         for now in range(self.limit):
             self._stand(ctx, now)
             if self.done():
@@ -178,32 +178,42 @@ class Host:
                 ctx.set(port.ready, ready)
                 if ready and ctx.get(port.valid):
                     job = ctx.get(port.payload)
-                    log.append({field: job[field] for field in (
+                    fields = {field: job[field] for field in (
                         "list", "runs", "base", "shard_bytes", "column", "limit", "piece_bytes", "piece_beats", "slot",
-                        "dtype", "widen", "divide", "varying", "row", "size")})
-                    line.append((now + self.rng.randint(1, 40), job.slot, len(log) - 1))
+                        "dtype", "widen", "divide", "varying", "row", "size")}
+                    if job.part:
+                        parts[job.slot] = fields
+                    else:
+                        log.append(self._whole(parts.pop(job.slot, None), fields))
+                    line.append((now + self.rng.randint(1, 40), job.slot, job.part, len(log) - (not job.part)))
             for name, line, side in (("filled", filling, 0), ("drained", draining, 1)):
                 port = getattr(dut, name)
                 due = bool(line) and line[0][0] <= now
                 ctx.set(port.valid, due)
                 if due:
-                    _, slot, number = line.popleft()
-                    ctx.set(port.payload, {"slot": slot, "error": self.errors.get(number, (0, 0))[side]})
+                    _, slot, part, number = line.popleft()
+                    error = 0 if part else self.errors.get(number, (0, 0))[side]
+                    ctx.set(port.payload, {"slot": slot, "error": error, "part": part})
             ctx.set(dut.chunks.ready, 1)
             if ctx.get(dut.chunks.valid):
                 chunk = ctx.get(dut.chunks.payload)
                 assert chunk.fsm not in running
-                running[chunk.fsm] = (now + self.rng.randint(1, 60), chunk.slot)
+                running[chunk.fsm] = (now + self.rng.randint(1, 60), chunk.slot, chunk.parts)
                 self.chunks.append({field: chunk[field] for field in (
                     "sequence", "slot", "fsm", "piece_beats", "program", "phases")})
-            for fsm, (due, slot) in list(running.items()):
+            for fsm, (due, slot, part) in list(running.items()):
                 if due <= now and not waiting:
-                    waiting.append((fsm, slot))
+                    waiting.append((fsm, slot, part))
             ctx.set(dut.through.valid, bool(waiting))
             if waiting:
-                ctx.set(dut.through.payload, waiting[0][1])
+                fsm, slot, part = waiting[0]
+                ctx.set(dut.through.payload, {"slot": slot, "part": part})
                 if ctx.get(dut.through.ready):
-                    del running[waiting.popleft()[0]]
+                    waiting.popleft()
+                    if part:
+                        running[fsm] = (now + self.rng.randint(1, 20), slot, 0)
+                    else:
+                        del running[fsm]
             ctx.set(dut.busy.fsms, sum(1 << fsm for fsm in running))
             ctx.set(dut.words.ready, self.rng.random() < 0.5)
             if ctx.get(dut.words.ready) and ctx.get(dut.words.valid):
@@ -212,6 +222,15 @@ class Host:
             await ctx.tick()
         raise AssertionError(f"Not done in {self.limit} cycles: {len(self.jobs)} fills, {len(self.drained)} drains, "
                              f"words {self.words}")
+
+    @staticmethod
+    def _whole(part, rest):
+        """The drain of a chunk of which a part came before, or None; its last run follows those of the part."""
+        if part is None:
+            return rest
+        assert {**part, "list": 0, "runs": 0} == {**rest, "list": 0, "runs": 0}
+        assert not rest["runs"] or rest["list"] == part["list"] + part["runs"]
+        return {**rest, "list": part["list"], "runs": part["runs"] + rest["runs"]}
 
     def _store(self, ctx):
         """The oldest store, as a burst of one beat; address and data may be accepted in different cycles."""

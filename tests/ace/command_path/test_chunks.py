@@ -105,7 +105,7 @@ READ, WRITE = 0, 1
     *(pytest.param(*error, marks=pytest.mark.long) for error in ((0, READ), (2, READ), (2, WRITE), (7, WRITE)))])
 def test_memory_errors(side, number):
     """An error stops the communicator: its work is dropped and later commands are refused until it is opened again."""
-    host = Host(6 + number)
+    host = Host(20 + number)
     command = make_command(Collective.ALL_REDUCE, count=6000).pack()
     host.stores.extend((0, command, 0xFFFF) for _ in range(3))
     host.errors[number] = (1, 0) if side == 0 else (0, 1)
