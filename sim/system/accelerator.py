@@ -102,15 +102,15 @@ class Accelerator(Endpoint):
         """Transmit begins to read a packet."""
         return self._use(2 + self.kind.pipes + pipe, place, size, reads=True)
 
-    def _move(self, user: int, chunk: Chunk, size: int, begin: int, end: int) -> None:
-        """Fill or drain moves ``size`` bytes of a chunk between these times."""
+    def _move(self, user: int, chunk: Chunk, size: int, begin: int, end: int, *, before: int = 0) -> None:
+        """Fill or drain moves ``size`` bytes of a chunk, which follow ``before`` others, between these times."""
         if self._banks is None or not size:
             return
         run, begin, end = SRAM_RUN_BEATS * self.config.beat_bytes, *(
             time + round(_MOVE_CYCLES[user] * self._cycle) for time in (begin, end))
         for first in range(0, size, run):
-            self.kernel.at(begin + (end - begin) * first // size, self._moves, user, self._place(chunk.number) + first,
-                           min(run, size - first))
+            self.kernel.at(begin + (end - begin) * first // size, self._moves, user,
+                           self._place(chunk.number) + before + first, min(run, size - first))
 
     def _moves(self, user: int, place: int, size: int) -> None:
         self._use(user, place, size, reads=user == _DRAIN, writes=user == _FILL)
@@ -181,7 +181,7 @@ class Accelerator(Endpoint):
             size = size - part if whole else part
             begin = max(self.memory.writes.free, self.kernel.now)
             written = self.memory.write(size)
-            self._move(_DRAIN, chunk, size, begin, written)
+            self._move(_DRAIN, chunk, size, begin, written, before=part if whole else 0)
             if not whole:
                 continue
             self.kernel.at(written + self.wait["drain_cycles"] + (self.latency if chunk.route.drains else 0),

@@ -77,6 +77,7 @@ class _World:
         self.sending = [[None] * CONFIG.pipes for _ in programs]
         self.landing = [[None] * CONFIG.pipes for _ in programs]    # packets whose last beat is to arrive
         self.through = [[] for _ in programs]
+        self.parts = [[] for _ in programs]
 
     def neighbour(self, rank, port):
         ranks_at = list(product(*map(range, self.shape)))
@@ -126,10 +127,13 @@ class _World:
                 waiting.popleft()
         ctx.set(rank.done.ready, 1)
         if ctx.get(rank.done.valid):
-            slot = ctx.get(rank.done.payload)
-            assert all(report is None or report["fsm"] != slot & self.fsm_mask for report in self.landing[number]), \
-                "A chunk is done before a packet of it has ended"
-            self.through[number].append(slot)
+            done = ctx.get(rank.done.payload)
+            if done.part:
+                self.parts[number].append(done.slot)
+            else:
+                assert all(report is None or report["fsm"] != done.slot & self.fsm_mask
+                           for report in self.landing[number]), "A chunk is done before a packet of it has ended"
+                self.through[number].append(done.slot)
         ctx.set(rank.signals.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
         ctx.set(rank.signals.ready, 1)
         if ctx.get(rank.signals.valid):
@@ -270,6 +274,7 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
         "communicator": COMMUNICATOR, "sequence": number, "fsm": number & fsm_mask, "slot": number & SLOT_MASK,
         "arithmetic": {"dtype": 0, "op": 0}, "piece_beats": pieces[number],
         "program": begins[rank][kind], "phases": len(programs[rank, kind].phases), "ended": 1, "filled": 1,
+        "parts": programs[rank, kind].parts,
     } for number, kind in enumerate(kinds)] for rank in range(ranks)]
     world = _World(shape, words, chunks, seed=f"{shape} {kinds}", fsm_mask=fsm_mask, **world)
 
@@ -289,6 +294,9 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
                     world.srams[rank][at] = values[number][rank][shard] + (beat << 32)
     world.run()
 
+    for rank in range(ranks):
+        parted = [number & SLOT_MASK for number, kind in enumerate(kinds) if programs[rank, kind].parts]
+        assert sorted(world.parts[rank]) == sorted(parted)
     for number, kind in enumerate(kinds):
         for rank in range(ranks):
             want = _expected(kind[0], values[number], rank, root, ranks)
