@@ -31,7 +31,7 @@ class Gates:
     memory_bits: int
 
 
-def _gates(top: str, *, after_memories: Sequence[str] = ()) -> list[str]:
+def _commands(top: str, *, after_memories: Sequence[str] = ()) -> list[str]:
     """Commands from ``design.v`` to gates, plain flip-flops without initial values, and memories."""
     return ["read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "attrmap -remove init",
             "opt", "memory -nomap", "opt_clean", *after_memories, "opt -full", "alumacc", "share", "opt", "techmap",
@@ -56,7 +56,7 @@ def gate_netlist(text: str, *, top: str) -> str:
     with tempfile.TemporaryDirectory(prefix="dmace-gates-") as name:
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
-        run_yosys([*_gates(top), "opt_clean -purge", "write_verilog -noattr gates.v"], folder)
+        run_yosys([*_commands(top), "opt_clean -purge", "write_verilog -noattr gates.v"], folder)
         return (folder / "gates.v").read_text(encoding="utf-8")
 
 
@@ -79,7 +79,7 @@ def measure_gates(text: str, *, top: str) -> Gates:
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
         run_yosys([
-            *_gates(top, after_memories=[f"json -o memories.json {top}"]),
+            *_commands(top, after_memories=[f"json -o memories.json {top}"]),
             # Not before: what leads to memories and comes from them is to stay.
             "delete t:$mem_v2 t:$scopeinfo", "tee -q -o gates.txt stat -tech cmos",
         ], folder)
