@@ -53,8 +53,19 @@ def test_a_missing_reset_is_found(seed):
             _results(harness, number)
 
 
+@pytest.fixture(scope="module")
+def gates():
+    return build_harness(TINY, verilog=(TOP, gate_netlist(_verilog(), top=TOP)), random_initial=True)
+
+
 @pytest.mark.soak
-def test_gates(seed):
-    gates = build_harness(TINY, verilog=(TOP, gate_netlist(_verilog(), top=TOP)), random_initial=True)
+def test_gates(gates, seed):
     for number in range(seed, seed + 8):
         _results(gates, number)
+
+
+@pytest.mark.soak
+@pytest.mark.xfail(strict=True, reason="not understood yet: only with random initial values, gates take other cycles")
+def test_gates_take_the_same_cycles(gates, seed):
+    for number in range(seed, seed + 8):
+        assert _results(gates, number) == _results(fast(TINY), number)
