@@ -71,8 +71,20 @@ def test_a_wrong_byte_is_found(icarus, text, tmp_path):
 
 def test_initial_values_are_removed():
     text = ("module a(clk);\n  reg [3:0] x = 4'h0;\n  reg \\$auto$verilog_backend.cc:1$2  = 0;\n  reg y = 1'h1;\n"
-            "  initial begin : \\initial$m \n    integer row;\n    m[0] = 1;\n  end\nendmodule\n")
+            "  initial begin : \\initial$m \n    integer row;\n    m[0] = 1;\n  end\n    m[b] <= c;\nendmodule\n")
     assert without_initial_values(text) == (
-        "module a(clk);\n  reg [3:0] x ;\n  reg \\$auto$verilog_backend.cc:1$2  = 0;\n  reg y ;\nendmodule\n")
+        "module a(clk);\n  reg [3:0] x ;\n  reg \\$auto$verilog_backend.cc:1$2  = 0;\n  reg y ;\n    m[b] <= c;\n"
+        "endmodule\n")
     with pytest.raises(RuntimeError, match=r"^An initial value remains: reg z = x;$"):
         without_initial_values("  reg z = x;\n")
+
+
+def test_contents_of_a_memory_without_a_write_are_kept():
+    """Yosys makes a table, the steps of weights, a memory; random contents changed shares of queues."""
+    rom = "  initial begin\n    \\a.m [0] = 1'h0;\n    \\a.m [1] = 1'h1;\n  end\n"
+    text = f"module a(clk);\n{rom}  assign \\a.o = \\a.m [1];\nendmodule\n"
+    assert without_initial_values(text) == text
+    written = f"{rom}  always @(posedge clk) begin\n    if (e)\n      \\a.m [w] <= d;\n  end\n"
+    assert "initial" not in without_initial_values(f"module a(clk);\n{written}endmodule\n")
+    other = f"module a(clk);\n{rom}endmodule\nmodule b(clk);\n{written}endmodule\n"
+    assert without_initial_values(other).count("initial") == 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DMA engine with random values in registers and memories before its reset, as RTL and as gates.
 
-Copies of bytes and completion words are right. Those of the RTL take as many cycles as with the initial values.
+Copies of bytes and completion words are right, and take as many cycles as with the initial values.
 """
 
 import re
@@ -60,12 +60,5 @@ def gates():
 
 @pytest.mark.soak
 def test_gates(gates, seed):
-    for number in range(seed, seed + 8):
-        _results(gates, number)
-
-
-@pytest.mark.soak
-@pytest.mark.xfail(strict=True, reason="not understood yet: only with random initial values, gates take other cycles")
-def test_gates_take_the_same_cycles(gates, seed):
     for number in range(seed, seed + 8):
         assert _results(gates, number) == _results(fast(TINY), number)
