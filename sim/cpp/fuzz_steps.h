@@ -88,7 +88,7 @@ public:
 
     virtual Step step() = 0;
 
-    Job job() {
+    virtual Job job() {
         Job made;
         made.seed = random_.below(1 << 30);
         made.jitter = random_.chance(0.5) ? random_.below(300) : 0;

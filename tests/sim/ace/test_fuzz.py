@@ -95,13 +95,12 @@ def test_a_bounds_check_that_is_off_by_one_is_found(seed, monkeypatch, tmp_path)
 
 @pytest.mark.soak
 @pytest.mark.rtl
-@pytest.mark.xfail(reason="not found within 60 jobs; longer runs were not tried", strict=False)
 def test_a_receiver_that_accepts_duplicates_is_found(seed, monkeypatch, tmp_path):
     flawed = changed("hw.ace.link.receiver", "due.eq(~(low ^ header.sequence).any() & ",
                      "due.eq((~(low ^ header.sequence).any() | ~((low - 1)[:len(low)] ^ header.sequence).any()) & ")
     monkeypatch.setattr(port, "LinkReceiver", flawed.LinkReceiver)
     program = build_fuzz(component=AceEngine(FUZZED))
-    result = run_fuzz(program, seed=seed, runs=1000)
+    result = run_fuzz(program, seed=seed, runs=100)
     assert result["finding"]
     replay(program, result, tmp_path)
 
