@@ -16,25 +16,26 @@ from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_
 
 __all__ = ["configure", "run"]
 
-REQUESTS, COLLECTIVES, JOBS, ACE_JOBS, CONFIGURATIONS = 10_000_000, 10_000, 100_000, 20_000, 6
+REQUESTS, COLLECTIVES, JOBS, ACE_JOBS, PCIE_JOBS, CONFIGURATIONS = 10_000_000, 10_000, 100_000, 20_000, 50_000, 6
 
 _SMALL, _OTHER = 17_000, 1_000
 """Requests of a round: short ones back to back, and in each of the other three runs."""
 
-_COLLECTIVES, _REVOKED, _JOBS = 260, 20, {"tiny": 1_000, None: 200}
-"""In a round: collectives, 20 on each of 13 shapes; collectives ended by errors; jobs of the fuzzers of the DMA engine
-and of the accelerator."""
+_COLLECTIVES, _REVOKED, _JOBS = 260, 20, {"tiny": 1_000, "ace": 200, "pcie": 1_000}
+"""In a round: collectives, 20 on each of 13 shapes; collectives ended by errors; jobs of the fuzzers of the DMA engine,
+of the accelerator and of the PCIe adapter."""
 
 
 def configure(designs: Subparsers) -> None:
     parser = designs.add_parser(
         "all", help="the DMA engine and the accelerators, for hours", description="Copies through the DMA engine, jobs "
-        "of both fuzzers, engines of random sizes, collectives with faults of links, and collectives that errors end. "
+        "of the fuzzers, engines of random sizes, collectives with faults of links, and collectives that errors end. "
         "Prints a line for each piece, with its seed, and a table at the end.")
     for name, default, what in (("requests", REQUESTS, "requests of the DMA engine"),
                                 ("collectives", COLLECTIVES, "collectives with faults"),
                                 ("jobs", JOBS, "jobs of the DMA engine's fuzzer"),
                                 ("ace-jobs", ACE_JOBS, "jobs of the accelerator's fuzzer"),
+                                ("pcie-jobs", PCIE_JOBS, "jobs of the PCIe adapter's fuzzer"),
                                 ("configurations", CONFIGURATIONS, "DMA engines of random sizes")):
         parser.add_argument(f"--{name}", type=integer, default=default, metavar="N",
                             help=f"minimum number of {what}; 0: none (default: {default:,})")
@@ -43,7 +44,7 @@ def configure(designs: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    for name in ("requests", "collectives", "jobs", "ace-jobs", "configurations"):
+    for name in ("requests", "collectives", "jobs", "ace-jobs", "pcie-jobs", "configurations"):
         check_range(f"--{name}", getattr(args, name.replace("-", "_")), 0, 1_000_000_000)
     check_range("--seed", args.seed, 0, (1 << 32) - 1)
     check_file("--json", args.json)
@@ -52,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
     for part, wanted, pieces in (
             ("copies", args.requests, _requests(args.requests, args.seed)),
             ("jobs of the fuzzer", args.jobs, _jobs("tiny", args.jobs, args.seed)),
-            ("jobs, accelerators", args.ace_jobs, _jobs(None, args.ace_jobs, args.seed)),
+            ("jobs, accelerators", args.ace_jobs, _jobs("ace", args.ace_jobs, args.seed)),
+            ("jobs, PCIe adapter", args.pcie_jobs, _jobs("pcie", args.pcie_jobs, args.seed)),
             ("copies, random sizes", args.configurations, _sizes(args.configurations, args.seed)),
             ("collectives, link faults", args.collectives, _collectives(args.collectives, args.seed)),
             ("collectives, errors", args.collectives, _errors(args.collectives, args.seed))):
@@ -108,13 +110,13 @@ def _requests(wanted: int, seed: int) -> _Pieces:
         seed += 1
 
 
-def _jobs(config: str | None, wanted: int, seed: int) -> _Pieces:
-    """On a DMA engine of a preset, or on two accelerators."""
+def _jobs(name: str, wanted: int, seed: int) -> _Pieces:
+    """On a DMA engine of a preset, on two accelerators, or on the PCIe adapter."""
     from sim.cli.soak_fuzz import build, fuzz
 
     done = 0
     while done < wanted:
-        result = fuzz(build(config), runs=min(_JOBS[config], wanted - done), seed=seed << 16)
+        result = fuzz(build(name), runs=min(_JOBS[name], wanted - done), seed=seed << 16)
         done += result["runs"]
         yield seed, result["runs"], 0, [f"{result['finding']} The job:\n{result['job']}"] if result["finding"] else []
         seed += 1

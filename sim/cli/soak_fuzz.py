@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace soak fuzz``: arbitrary bits at the DMA engine or the accelerator, and the shortest job with a finding."""
+"""``dmace soak fuzz``: arbitrary bits at an engine or at the PCIe adapter, and the shortest job with a finding."""
 
 import argparse
 from collections.abc import Callable
@@ -25,8 +25,10 @@ from sim.verilator.program import Program
 
 __all__ = ["build", "configure", "fuzz", "run"]
 
-_ENGINES = {"dma": "copies", "ace": "collectives"}
+_ENGINES = {"dma": "copies", "ace": "collectives", "pcie": "copies"}
 """Name of each engine, and what is checked on it."""
+
+_NAMES = {"ace": "two accelerators", "pcie": "the PCIe adapter"}
 
 _PIECE = 200
 """Jobs between two updates of the progress bar; each piece has a seed of its own."""
@@ -35,11 +37,13 @@ _PIECE = 200
 def configure(designs: Subparsers) -> None:
     parser = designs.add_parser(
         "fuzz", help="an engine under arbitrary bits", description="Store arbitrary bits to doorbells, rings and "
-        "registers of the DMA engine, or to doorbells, registers, tables and links of two accelerators, with error "
-        "responses, revocations and resets at any moment. No byte may be written where no queue may write, another "
-        "queue's copies or collectives must complete, and after a reset or a recovery all must work.")
+        "registers of the DMA engine, to doorbells, registers, tables and links of two accelerators, or as TLPs to the "
+        "PCIe adapter of a small card, with error responses, revocations and resets at any moment. No byte may be "
+        "written where no queue may write, another queue's copies or collectives must complete, and after a reset or "
+        "a recovery all must work.")
     parser.add_argument("--engine", choices=tuple(_ENGINES), default="dma", metavar="E",
-                        help="dma, or ace: two small accelerators of fixed sizes (default: %(default)s)")
+                        help="dma; ace: two small accelerators of fixed sizes; or pcie: a small DMA engine behind its "
+                             "PCIe adapter (default: %(default)s)")
     parser.add_argument("--config", choices=tuple(PRESETS), metavar="C",
                         help=f"preset of the DMA engine: {', '.join(PRESETS)} (default: tiny)")
     parser.add_argument("--runs", type=integer, default=1000, metavar="N", help="number of jobs (default: %(default)s)")
@@ -57,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
     check_file("--output", args.output)
     if args.job is not None and not Path(args.job).is_file():
         raise UserError(f"--job: there is no file {args.job}.")
-    if args.engine == "ace" and args.config is not None:
-        raise UserError("soak fuzz takes --config for the DMA engine only; the accelerator's sizes are fixed.")
+    if args.engine != "dma" and args.config is not None:
+        raise UserError("soak fuzz takes --config for the DMA engine only; other sizes are fixed.")
     from sim.cpp.fuzz import run_fuzz
 
     config = (args.config or "tiny") if args.engine == "dma" else None
-    name = f"the DMA engine {config}" if config else "two accelerators"
+    name = f"the DMA engine {config}" if config else _NAMES[args.engine]
     with measuring(config or args.engine) as (building, notify):
-        program = build(config, building)
+        program = build(config or args.engine, building)
         if args.job is not None:
             result = run_fuzz(program, job=Path(args.job).resolve())
         else:
@@ -89,12 +93,15 @@ def run(args: argparse.Namespace) -> int:
     return 1 if result["finding"] else 0
 
 
-def build(config: str | None, status: Status | None = None) -> Program:
-    """The fuzzer of the DMA engine of a preset, or without one of the accelerator."""
+def build(name: str, status: Status | None = None) -> Program:
+    """The fuzzer of the DMA engine of a preset, of two accelerators (``ace``) or of the PCIe adapter (``pcie``)."""
     from sim.ace import fuzz as accelerators
     from sim.dma.fuzz import build_fuzz
+    from sim.pcie import fuzz as adapters
 
-    return accelerators.build_fuzz(status=status) if config is None else build_fuzz(PRESETS[config], status=status)
+    if name in PRESETS:
+        return build_fuzz(PRESETS[name], status=status)
+    return (accelerators if name == "ace" else adapters).build_fuzz(status=status)
 
 
 def fuzz(program: Program, *, runs: int, seed: int, progress: Callable[[int, int], object] | None = None) -> Row:

@@ -12,6 +12,7 @@ inline Tlp completion_header(const Tlp& request, uint64_t from, uint64_t upto, u
     completion.requester = request.requester;
     completion.completer = completer;
     completion.tag = request.tag;
+    completion.serial = request.serial;
     completion.attributes = request.attributes;
     completion.byte_count = static_cast<unsigned>(end - from);
     completion.lower_address = from & 0x7F;

@@ -12,6 +12,7 @@
 
 #include "Vtop.h"
 #include "memory.h"
+#include "packets.h"
 #include "rules.h"
 #include "verilated.h"
 
@@ -21,11 +22,6 @@
 constexpr unsigned kLanes = kDataWidth / 32, kUserWords = 6;
 constexpr bool kStraddle = kDataWidth == 512;
 
-enum ErrorCode : uint8_t {
-    kNoError = 0, kPoisonedError = 1, kBadStatus = 2, kMismatch = 4, kInvalidAddress = 5, kInvalidTag = 6,
-    kFunctionReset = 8, kTimeoutError = 9
-};
-
 // Share of cycles in which the hard block stalls each stream.
 struct Stalls {
     double cq = 0, cc = 0, rq = 0, rc = 0;
@@ -33,12 +29,13 @@ struct Stalls {
 
 class HardBlock {
 public:
+    static constexpr uint16_t kCardId = 0x0300;
     static constexpr unsigned kTransmit = 4;                               // TLPs from the card that wait for the link
     static constexpr unsigned kRequests = 64, kRequestDwordsHeld = 4096;   // credits of requests
     static constexpr unsigned kCompletions = 256, kCompletionBytes = 32768;
 
     uint64_t cycle = 0;
-    Limits limits;
+    Limits limits, earlier{0, 0, 0, false};  // what requests may still have from earlier settings
     bool memory_enable = true, msix_enable = false;
     // Requests while bus mastering is disabled: a violation, or dropped, and reads completed with UR.
     enum class WithoutMaster : uint8_t { kViolation, kUnsupported };
@@ -49,6 +46,7 @@ public:
         bool valid = false;
         Tlp tlp;
         uint64_t cycle = 0;
+        uint64_t foreign = 0;  // cycle in which a packet with this tag that is not its own was on RC
     };
     std::array<Read, 256> reads;
     uint64_t read_requests = 0, write_requests = 0, unexpected = 0;
@@ -59,6 +57,11 @@ public:
     std::function<void(char)> moved;
     // Called with each completion of the card on CC.
     std::function<void(const Packet&)> completed;
+    // Called with each packet that is sent to CQ.
+    std::function<void(const Packet&)> offered;
+    // Cycles after which a tag may be used again though its completions have not arrived, and after which a completion
+    // may be too late.
+    uint64_t reuse_after = ~uint64_t{0}, late_after = ~uint64_t{0};
 
     explicit HardBlock(uint64_t seed) : random_(seed) {
         std::memset(&pins_, 0, sizeof pins_);
@@ -84,6 +87,12 @@ public:
             if (reads[tag].valid) terminate(static_cast<uint8_t>(tag), kFunctionReset);
     }
     bool function_reset_done() const { return flr_done_; }
+
+    // Calls `disturbed` with each request of the card that may not get its own completions, or not in time.
+    void observe(std::function<void(const Tlp&)> disturbed) {
+        disturbed_ = std::move(disturbed);
+        rc_.leaving = [this](const Packet& packet) { watch(packet); };
+    }
 
     void extended_tags(bool on) { pins_.extended = on; }
 
@@ -112,7 +121,25 @@ public:
         packet.last_be = tlp.last_be;
         packet.last_enables = tlp.dwords > 1 ? tlp.last_be : 0xF;
         packet.descriptor = kRequestDwords;
+        send_request(std::move(packet));
+    }
+
+    // Any packet to CQ.
+    void send_request(Packet packet) {
+        if (offered) offered(packet);
         cq_.send(std::move(packet));
+    }
+
+    // Any packet to RC. If it ends the request with its tag, the request is not in flight any more.
+    void send_completion(Packet packet) {
+        const uint32_t* words = packet.words.data();
+        Read& read = reads[get(words, requester_completion::tag)];
+        if (read.valid && disturbed_) disturbed_(read.tlp);
+        const uint64_t count = get(words, requester_completion::byte_count) + (get(words, requester_completion::lower_address) & 3);
+        if (get(words, requester_completion::request_completed) || count <= 4 * get(words, requester_completion::dwords))
+            read.valid = false;
+        packet.foreign = true;
+        rc_.send(std::move(packet));
     }
 
     // A completion from the link.
@@ -121,6 +148,8 @@ public:
         unsigned address = tlp.lower_address;
         ErrorCode code = kNoError;
         bool done = false;
+        const bool foreign = !read.valid || tlp.serial != read.tlp.serial;
+        if (read.valid && foreign && disturbed_) disturbed_(read.tlp);
         if (!read.valid) {
             code = kInvalidTag;
         } else if (tlp.attributes != read.tlp.attributes) {
@@ -141,7 +170,7 @@ public:
         if (tlp.poisoned) code = kPoisonedError;
         if (code == kInvalidTag) ++unexpected;
         if (done) read.valid = false;
-        deliver(tlp, address, code, done);
+        deliver(tlp, address, code, done, foreign);
     }
 
     // The hard block's own time-out of the request with a tag in flight.
@@ -197,27 +226,17 @@ private:
         deliver(tlp, 0, kBadStatus, true);
     }
 
-    void deliver(const Tlp& tlp, unsigned address, ErrorCode code, bool done) {
-        Packet packet;
-        packet.words.resize(kCompletionDwords);
-        uint32_t* words = packet.words.data();
-        put(words, requester_completion::lower_address, address);
-        put(words, requester_completion::error_code, code);
-        put(words, requester_completion::byte_count, tlp.byte_count);
-        put(words, requester_completion::request_completed, done);
-        put(words, requester_completion::dwords, tlp.dwords);
-        put(words, requester_completion::status, tlp.status);
-        put(words, requester_completion::poisoned, tlp.poisoned);
-        put(words, requester_completion::requester_id, tlp.requester);
-        put(words, requester_completion::tag, tlp.tag);
-        put(words, requester_completion::completer_id, tlp.completer);
-        put(words, requester_completion::attributes, tlp.attributes);
-        packet.words.insert(packet.words.end(), tlp.data.begin(), tlp.data.end());
-        packet.descriptor = kCompletionDwords;
-        const unsigned offset = tlp.lower_address & 3, end = offset + tlp.byte_count;
-        packet.first_enables = 0xF << offset & 0xF;
-        packet.last_enables = end >= 4 * tlp.dwords ? 0xF : 0xF >> ((4 - end) & 3);
+    void deliver(const Tlp& tlp, unsigned address, ErrorCode code, bool done, bool foreign = false) {
+        Packet packet = completion_packet(tlp, address, code, done);
+        packet.foreign = foreign;
         rc_.send(std::move(packet));
+    }
+
+    // A completion as its last beat is on RC. A foreign one may meet a request that has its tag, but is not on RQ yet.
+    void watch(const Packet& packet) {
+        Read& read = reads[get(packet.words.data(), requester_completion::tag)];
+        if (packet.foreign) read.foreign = cycle;
+        if (packet.harmed || packet.foreign || cycle - read.cycle > late_after) disturbed_(read.tlp);
     }
 
     void drive() {
@@ -300,9 +319,12 @@ private:
     void requested(const Packet& packet) {
         Tlp tlp = decode_request(packet);
         const bool refused = !limits.bus_master && without_master == WithoutMaster::kUnsupported;
-        check_request(packet, tlp, refused ? Limits{limits.max_payload, limits.max_read, limits.tags} : limits);
+        check_request(packet, tlp, {std::max(limits.max_payload, earlier.max_payload),
+                                    std::max(limits.max_read, earlier.max_read), std::max(limits.tags, earlier.tags),
+                                    limits.bus_master || earlier.bus_master || refused});
         tlp.requester = kCardId;
         if (refused) {
+            if (disturbed_) disturbed_(tlp);
             if (tlp.kind == Kind::kRead) refuse(tlp.tag);
             return;
         }
@@ -313,7 +335,10 @@ private:
         }
         if (tlp.kind == Kind::kRead) {
             Read& read = reads[tlp.tag];
-            need(!read.valid, "RQ, " + tlp.title(), "the tag is in use by another request (2.2.6.2)");
+            need(!read.valid || cycle - read.cycle >= reuse_after, "RQ, " + tlp.title(),
+                 "the tag is in use by another request (2.2.6.2)");
+            tlp.serial = read_requests + 1;
+            if (disturbed_ && read.foreign && cycle - read.foreign < late_after) disturbed_(tlp);
             read.valid = true;
             read.tlp = tlp;
             read.cycle = cycle;
@@ -324,8 +349,6 @@ private:
         }
         transmit.push_back(std::move(tlp));
     }
-
-    static constexpr uint16_t kCardId = 0x0300;
 
     static UserFields rq_fields() {
         return {{rq_user::first_be_0, rq_user::first_be_1}, {rq_user::last_be_0, rq_user::last_be_1}, {0, 0},
@@ -345,6 +368,7 @@ private:
     struct {
         unsigned flr, extended, due;
     } pins_;
+    std::function<void(const Tlp&)> disturbed_;
     Vtop top_;
     Random random_;
     PacketSink<kLanes, kUserWords> rq_{"RQ", rq_fields(), kStraddle, kRequestDwords};

@@ -31,7 +31,7 @@ __all__ = ["CardHarness", "Plant", "build_card"]
 CLOCK_NS = 4.0
 
 _SOURCES = ("arenas.h", "bench.h", "bits.h", "completer.h", "completion.h", "hard_block.h", "json.h", "judge.h",
-            "link.h", "registers.h", "rules.h", "soak.h", "streams.h", "system.h", "tenants.h", "tlp.h")
+            "link.h", "packets.h", "registers.h", "rules.h", "soak.h", "streams.h", "system.h", "tenants.h", "tlp.h")
 
 
 class Plant(enum.IntEnum):

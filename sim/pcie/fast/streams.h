@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "bits.h"
@@ -17,6 +18,9 @@ struct Packet {
     uint8_t first_be = 0, last_be = 0;        // on RQ and CQ
     unsigned descriptor = 0;                  // double words in front of the payload
     uint8_t first_enables = 0, last_enables = 0;  // byte enables of the payload; both for one double word
+    bool discontinue = false;                     // withdrawn with its last beat
+    bool harmed = false;                          // a packet in one of its beats was withdrawn
+    bool foreign = false;                         // a completion that is not of the request with its tag
 
     uint8_t enables(size_t word) const {
         if (word < descriptor) return 0;
@@ -51,6 +55,8 @@ public:
 
     Beat<kLanes, kUserWords> beat;
     bool valid = false;
+    // Called with each packet as its last beat is offered.
+    std::function<void(const Packet&)> leaving;
 
     PacketSource(const UserFields& fields, bool straddle) : fields_(fields), straddle_(straddle) {}
 
@@ -67,11 +73,21 @@ public:
         if (valid || stalled || packets_.empty()) return;
         std::memset(static_cast<void*>(&beat), 0, sizeof beat);
         valid = true;
+        withdrawn_ = false;
         if (straddle_) {
             straddled();
         } else {
             alone();
         }
+        if (withdrawn_) {
+            put(beat.user, fields_.discontinue, 1);
+            if (position_) packets_.front().harmed = true;
+        }
+        for (Packet& packet : left_) {
+            packet.harmed |= withdrawn_;
+            leaving(packet);
+        }
+        left_.clear();
     }
 
     // The beat was accepted if the card is ready; returns whether it was.
@@ -98,7 +114,9 @@ private:
                 put(beat.user, {fields_.byte_en.offset + 4 * (lane + index), 4}, packet.enables(position_ + index));
         position_ += count;
         if (position_ < packet.words.size()) return false;
+        withdrawn_ |= packet.discontinue;
         waiting_words_ -= packet.words.size();
+        if (leaving) left_.push_back(std::move(packets_.front()));
         packets_.pop_front();
         position_ = 0;
         return true;
@@ -136,6 +154,8 @@ private:
     bool straddle_;
     std::deque<Packet> packets_;
     size_t position_ = 0, waiting_words_ = 0;
+    bool withdrawn_ = false;     // a packet ends in this beat that is withdrawn
+    std::vector<Packet> left_;   // packets that end in this beat
 };
 
 // Packets from the card, on RQ and CC.

@@ -22,6 +22,7 @@ struct Tlp {
     unsigned byte_count = 0, lower_address = 0;
     uint8_t status = kSuccessful;
     bool poisoned = false;
+    uint64_t serial = 0;  // of a read of the card, and of its completions; the card does not see it
     std::vector<uint32_t> data;
 
     bool has_data() const { return kind == Kind::kWrite || (kind == Kind::kCompletion && dwords); }

@@ -105,10 +105,11 @@ def test_small_engines_are_refused():
 @pytest.mark.parametrize(("options", "sentence"), [
     (["fuzz", "--runs", "0"], "--runs must be from 1 to 100,000,000, not 0."),
     (["fuzz", "--engine", "ace", "--config", "tiny"],
-     "soak fuzz takes --config for the DMA engine only; the accelerator's sizes are fixed."),
+     "soak fuzz takes --config for the DMA engine only; other sizes are fixed."),
     (["fuzz", "--job", "/no/such/file"], "--job: there is no file /no/such/file."),
     (["fuzz", "--output", "/no/such/folder/a"], "--output: there is no folder /no/such/folder."),
     (["all", "--ace-jobs", "-1"], "--ace-jobs must be from 0 to 1,000,000,000, not -1."),
+    (["all", "--pcie-jobs", "-1"], "--pcie-jobs must be from 0 to 1,000,000,000, not -1."),
     (["all", "--requests", "-1"], "--requests must be from 0 to 1,000,000,000, not -1."),
 ])
 def test_wrong_options_are_reported(capsys, options, sentence):
