@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a job of the fuzzer of TLPs on a card, and checks that it sends legal requests only and where queues have a right
-// to, that it does not hang, that undisturbed copies of the anchor are right, and that all works after a reset.
+// Runs a job of the fuzzer of TLPs on a card. The card must send legal requests only, and where queues have a right to,
+// and never hang. Undisturbed copies of the anchor must be right, and after a reset all must work.
 //
 // Queues 0 to 2 belong to tenants, who store any words. Queue 3, the anchor, has valid copies only. hard_block.h checks
 // each request of the card, fuzz_replies.h each completion, fuzz_tenants.h where requests go.
@@ -140,7 +140,7 @@ private:
 
     // -- Resets.
 
-    // A function-level reset, while the host goes on to send some requests.
+    // A function-level reset, while the host sends some requests.
     void function_reset(uint64_t wait, uint64_t requests) {
         system_.card.function_reset(true);
         uint64_t cycle = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forged TLPs and packets for the card, and completions that are lost, repeated or changed on their way.
+// Forged TLPs and packets for the card, and completions that are lost, repeated or changed in the link.
 //
 // A packet on CQ has any bits, but none that would change an address: those are privileged. As the hard block does, a
 // memory write whose payload is not as long as its header says is withdrawn. Every request of the card whose completions

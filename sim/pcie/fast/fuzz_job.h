@@ -17,7 +17,7 @@ inline const std::vector<StepKind>& step_kinds() {
     return kinds;
 }
 
-// What becomes of a completion.
+// Changes of a completion.
 enum class Change : unsigned {
     kDrop, kRepeat, kRepeatLate, kFields, kUnsupported, kAbort, kRetry, kPoison, kShorten, kLengthen, kChanges
 };

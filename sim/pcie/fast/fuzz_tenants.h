@@ -33,7 +33,7 @@ public:
     uint64_t words(unsigned queue) const { return part(1 - queue % 2, queue, 2); }
     uint64_t message(unsigned vector) const { return kFirst + kMessages + 4 * vector; }
 
-    // Fills a queue's memory, and forgets its copies.
+    // Fills a queue's memory, and drops its copies.
     void fill(unsigned queue) {
         uint8_t *from = system_.at(source(queue)), *to = system_.at(destination(queue));
         for (uint64_t at = 0; at < kPartBytes; ++at) from[at] = value_of(queue, at);
