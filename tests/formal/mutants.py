@@ -169,6 +169,12 @@ MUTANTS = [
          "self.signals.valid.eq(more &", "test_fsm.py::test_fsm"),
     _ace("fsm-last-packet", "pool/fsm", "may & there & (left != 0) & ~packets.taken", "may & there & (left > length) & "
          "~packets.taken", "test_fsm.py::test_fsm"),
+    Mutant(name="pcie-read-longer-than-mrrs", path="hw/pcie/requester/read_splitter.py",
+           old="(MIN_PAYLOAD_BYTES << size) //", new="(MIN_PAYLOAD_BYTES << size + (size == 1)) //",
+           proof="tests/formal/test_pcie_reads.py::test_read_requests[128]"),
+    Mutant(name="pcie-read-last-enables", path="hw/pcie/requester/read_splitter.py",
+           old="single.eq((beats == 1) & offset[2:].all())", new="single.eq(offset[2:].all())",
+           proof="tests/formal/test_pcie_reads.py::test_read_requests[512]"),
 ]
 
 

@@ -50,8 +50,12 @@ class ReadSplitter(wiring.Component):
         m = Module()
         config, burst, piece = self.config, self.bursts.payload, self.pieces.payload
         lane, dword_lane = config.lane_bits, config.dword_lane_bits
-        busy, page, number = Signal(), Signal(len(burst.addr) - 12), Signal(config.axi_id_width)
-        beat, last, offset = Signal(beat_bits(config)), Signal(beat_bits(config)), Signal(lane)
+        busy = Signal()
+        page = Signal(len(burst.addr) - 12)
+        number = Signal(config.axi_id_width)
+        beat = Signal(beat_bits(config))
+        last = Signal.like(beat)
+        offset = Signal(lane)
         row, attributes = Signal(config.order_bits), Signal(ATTRIBUTE_WIDTH)
 
         # A piece ends with the burst or before the next multiple of the longest request.
