@@ -184,7 +184,8 @@ private:
     // A completion that fits: up to the first boundary, or whole. Bit 9 of `target`: of any tag, in flight or not.
     Tlp completion_for(uint64_t target, uint64_t seed) {
         auto tag = static_cast<uint8_t>(target);
-        if (!(target >> 9 & 1)) in_flight(target & 0xFF, tag);
+        if (!(target >> 9 & 1))
+            for (unsigned left = 100; !in_flight(target & 0xFF, tag) && left; --left) system_.step();
         Tlp request = system_.card.reads[tag].tlp;
         if (!request.serial) {
             request.dwords = 8;

@@ -2,6 +2,7 @@
 """``dmace soak fuzz --engine pcie``: no finding on the card, and a finding with a short job on flawed ones."""
 
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -51,7 +52,7 @@ def changed(module: str, old: str, new: str) -> ModuleType:
 @pytest.mark.rtl
 def test_no_finding(seed, soak, tmp_path):
     program = build_fuzz()
-    result = run_fuzz(program, seed=seed, runs=5000 if soak else 100)
+    result = run_fuzz(program, seed=seed, runs=5000 if soak else 60)
     assert not result["finding"], result["job"]
     assert result["stores"] > result["runs"] and result["checked"] > 50 * result["runs"]
     assert result["kept"] > 20 and result["features"] > 100
@@ -72,7 +73,7 @@ def test_no_finding(seed, soak, tmp_path):
      "last.eq((kind == Termination.EXPIRED) | (kind == Termination.TIMED_OUT)", "the tag is in use"),
     # A completion that ends its request too early is accepted.
     ("requester.completion_check", reads, "CompletionCheck", "return (first | ~completion.first) & end",
-     "return first | ~completion.first", "copies within"),
+     "return first | ~completion.first", "has not completed|RESET of queue"),
     # Reads are one size longer than MRRS.
     ("requester.read_splitter", reads, "ReadSplitter", "(MIN_PAYLOAD_BYTES << size) //",
      "(MIN_PAYLOAD_BYTES << size + (size == 1)) //", "the maximum read request size"),
@@ -86,7 +87,7 @@ def test_a_flaw_is_found(module, user, name, old, new, sentence, seed, monkeypat
     program = build_fuzz(component=DmaCard(*small_dma(FUZZED_WIDTH)))
     result = run_fuzz(program, seed=seed, runs=5000)
     print(result)
-    assert sentence in result["finding"]
+    assert re.search(sentence, result["finding"])
     assert result["job"].count("\n") < 40
     (tmp_path / "a.job").write_text(result["job"])
     assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == result["finding"]
