@@ -101,7 +101,9 @@ def build(name: str, status: Status | None = None) -> Program:
 
     if name in PRESETS:
         return build_fuzz(PRESETS[name], status=status)
-    return (accelerators if name == "ace" else adapters).build_fuzz(status=status)
+    if name == "ace":
+        return accelerators.build_fuzz(status=status)
+    return adapters.build_fuzz(status=status)
 
 
 def fuzz(program: Program, *, runs: int, seed: int, progress: Callable[[int, int], object] | None = None) -> Row:
