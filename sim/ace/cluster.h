@@ -46,7 +46,10 @@ public:
         : shape_(shape), threads_(threads), workers_(threads, [this, threads](unsigned part) { work(part, threads); }) {
         const unsigned ranks = shape.ranks();
         context_.fatalOnError(false);
+        Verilated::threadContextp(&context_);
+        context_.randReset(2);  // without effect where the design has its initial values
         for (unsigned rank = 0; rank < ranks; ++rank) {
+            context_.randSeed(static_cast<int>((seed * ranks + rank) % INT32_MAX) + 1);
             options[rank].seed = seed * ranks + rank;
             endpoints_.push_back(std::make_unique<Endpoint>(&context_, memories[rank], options[rank]));
         }

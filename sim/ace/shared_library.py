@@ -129,7 +129,7 @@ class Library:
 
 
 def build_library(config: AceConfig, *, component: Component | Design | None = None, checked: bool = False,
-                  verilog: tuple[str, str] | None = None, coverage: bool = False,
+                  verilog: tuple[str, str] | None = None, coverage: bool = False, random_initial: bool = False,
                   status: _Status | None = None) -> Library:
     """Build a cluster of ``AceEngine(config)`` unless it exists, and return a :class:`Library`.
 
@@ -147,12 +147,15 @@ def build_library(config: AceConfig, *, component: Component | Design | None = N
         Name of the top module and Verilog to simulate instead of ``component``, with its ports behind flip-flops.
     coverage : bool
         Count lines, branches and toggles; needs ``component``.
+    random_initial : bool
+        Registers and memories begin with random values, which the seed of a cluster chooses, others at each rank; needs
+        ``component``.
     status : callable or None
         Receives ``(what, done, total)`` during the build.
     """
     if component is None:
         return _build_engine(config, checked, status)
-    return _build(config, component, checked, status, verilog, coverage)
+    return _build(config, component, checked, status, verilog, coverage, random_initial=random_initial)
 
 
 _LANE = "component.network.receive_0.alus.lane_0"
@@ -174,7 +177,8 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
 
 
 def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None,
-           verilog: tuple[str, str] | None = None, coverage: bool = False, block: str | None = None) -> Library:
+           verilog: tuple[str, str] | None = None, coverage: bool = False, block: str | None = None,
+           random_initial: bool = False) -> Library:
     made_of = component_of(component)
     ethernet = "ethernet" in made_of.signature.members
     name, design = verilog or ("ace_cluster_checked" if checked else "ace_cluster", _clocked(component))
@@ -183,7 +187,7 @@ def _build(config: AceConfig, component: Component | Design, checked: bool, stat
                          generated={"beat.h": beat_header(config, _id_width(made_of)),
                                     "ethernet.h": _ethernet_header(config) if ethernet else ""},
                          includes=(_HERE.parent / "cpp", _RDMA), checked=checked, shared=True, coverage=coverage,
-                         block=block, status=status)
+                         random_initial=random_initial, block=block, status=status)
     return _load(made)
 
 
