@@ -73,6 +73,12 @@ public:
         observer = this;
         connect();
         prepare(*top_);
+        // Pins may begin with random values, and are driven only after the reset.
+        auto& top = *top_;
+        for (CData* valid : {&PORT(m_axi, rvalid), &PORT(m_axi, bvalid), &PORT(s_axil, awvalid), &PORT(s_axil, wvalid),
+                             &PORT(s_axil, arvalid), &PORT(s_axi_db, awvalid), &PORT(s_axi_db, wvalid), &PORT(s_axi_db, arvalid)})
+            *valid = 0;
+        for (const LinkPins& pins : pins_) *pins.rx_valid = 0;
         top_->rst = 1;
         for (int count = 0; count < 4; ++count) clock();
         top_->rst = 0;

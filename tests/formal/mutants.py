@@ -165,6 +165,8 @@ MUTANTS = [
          "test_link.py::test_receiver"),
     _ace("link-any-number", "link/receiver", "due.eq(~(low ^ header.sequence).any() & ~credit", "due.eq(~credit",
          "test_link.py::test_channel"),
+    _ace("link-init-by-any-session", "link/state", "known.eq(~(received.session ^ commands.peer).any()),",
+         "known.eq(1),", "test_handshake.py::test_handshake"),
     _ace("fsm-grant-back-lost", "pool/fsm", "self.signals.valid.eq((more | more_back) &",
          "self.signals.valid.eq(more &", "test_fsm.py::test_fsm"),
     _ace("fsm-last-packet", "pool/fsm", "may & there & (left != 0) & ~packets.taken", "may & there & (left > length) & "

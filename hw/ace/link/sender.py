@@ -237,7 +237,7 @@ class LinkSender(wiring.Component):
             m.d.sync += refused.eq(received.session)
 
         # Nothing is selected while a CREDIT packet is sent.
-        header, credit, implied = beat.header, Signal(packet_layout(config)), Signal(implied_layout())
+        header, credit = beat.header, Signal(packet_layout(config))
         highs, numbered = Signal(implied_layout(), reset_less=True), Signal()
         ack_high = self.receiver.expected[LINK_SEQUENCE_WIDTH:]
         with m.If(report):
@@ -246,10 +246,10 @@ class LinkSender(wiring.Component):
                 credit.ask.eq(ask), credit.refuse.eq(refuse), credit.session.eq(self.session.number),
                 credit.peer.eq(Mux(refuse, refused, self.commands.peer)), credit.ack_high.eq(ack_high),
             ]
+        # The link may stall a packet until the next session has begun: it keeps the session in which it began.
         with m.If(go & ~inside):
-            m.d.sync += [numbered.eq(~report), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high)]
-        m.d.comb += [*(implied[name].eq(highs[name]) for name in ("sequence_high", "ack_high")),
-                     implied.session.eq(self.commands.peer)]
+            m.d.sync += [numbered.eq(~report), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high),
+                         highs.session.eq(self.commands.peer)]
         with m.If(go):
             m.d.sync += [
                 full.eq(move | report), beat.first.eq(~inside), beat.last.eq(report | last),
@@ -261,7 +261,7 @@ class LinkSender(wiring.Component):
             ]
             with m.If(report):
                 m.d.sync += header.round.eq(self.receiver.round)
-        self._check(m, beat, Mux(numbered & beat.last, Value.cast(implied), 0), full, go)
+        self._check(m, beat, Mux(numbered & beat.last, Value.cast(highs), 0), full, go)
         return m
 
     def _sources(self, m):

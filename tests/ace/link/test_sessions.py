@@ -6,8 +6,17 @@ import zlib
 import pytest
 
 from hw.ace.config import LINK_SESSION_WIDTH, TINY
-from hw.ace.layouts import LinkCause, LinkState, PacketKind, implied_layout, link_header_layout, link_layout
+from hw.ace.layouts import (
+    LinkCause,
+    LinkState,
+    PacketKind,
+    flit_layout,
+    implied_layout,
+    link_header_layout,
+    link_layout,
+)
 from hw.ace.link.receiver import LinkReceiver
+from hw.ace.link.sender import LinkSender
 from hw.ace.link.state import DOWN_CYCLES, LinkControl
 from hw.common.crc import CRC_WIDTH
 from tests.ace.streams import bits
@@ -147,5 +156,42 @@ def test_a_port_that_software_starts_is_down_before(stops):
         assert states == [LinkState.DOWN] * down + [LinkState.START] * (len(states) - down)
         assert ctx.get(dut.session.number) == session + (0 if stops else 1)
         assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.SOFTWARE
+
+    run_cell(dut, body)
+
+
+@pytest.mark.parametrize("beats", [1, 2])
+def test_a_packet_that_the_link_stalls_keeps_its_session(beats):
+    """A stalled packet leaves in the next session; its CRC must not be that of the peer's new session."""
+    dut = LinkSender(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.session.state, LinkState.UP)
+        ctx.set(dut.commands.peer, PEER)
+        flit = {"header": {"kind": PacketKind.DATA.value}, "data": 0x1234}
+        for beat in range(beats):
+            ctx.set(dut.i[0].payload, flit_layout(TINY).from_bits(bits(
+                flit_layout(TINY), {**flit, "first": beat == 0, "last": beat == beats - 1})))
+            ctx.set(dut.i[0].valid, 1)
+            await ctx.tick()
+        ctx.set(dut.i[0].valid, 0)
+        await ctx.tick().repeat(8)
+        for state, cycles in ((LinkState.DOWN, DOWN_CYCLES), (LinkState.START, 4), (LinkState.INIT, 4)):
+            ctx.set(dut.session.state, state)
+            if state == LinkState.INIT:
+                ctx.set(dut.commands.peer, PEER + 1)
+            await ctx.tick().repeat(cycles)
+        ctx.set(dut.tx.ready, 1)
+        data, header, crcs = b"", None, []
+        for _ in range(8):
+            if ctx.get(dut.tx.valid):
+                payload = ctx.get(dut.tx.payload)
+                header = payload.header.as_bits() if payload.first else header
+                data += int(payload.data).to_bytes(TINY.beat_bytes, "little")
+                if payload.last:
+                    crcs.append(int(payload.crc))
+            await ctx.tick()
+        crc = zlib.crc32(header.to_bytes(12, "little") + data)
+        assert [one ^ crc for one in crcs] == [bits(implied_layout(), {"session": PEER})]
 
     run_cell(dut, body)
