@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.formal, pytest.mark.long]
 PACKET = data.StructLayout({"some": 1, "control": 1, "refuse": 1, "state": LinkState, "session": LINK_SESSION_WIDTH,
                             "peer": LINK_SESSION_WIDTH})
 """Parts of a packet that the handshake uses. ``peer``: of a CREDIT packet, the session that it names; of another, the
-one for which its CRC was computed. ``session``: that of its sender, which a packet other than CREDIT does not contain."""
+one for which its CRC was computed. ``session``: that of its sender; only CREDIT packets contain it."""
 
 QUIET = 3
 """Cycles after reset in which no port sends: it begins its new session in the second one."""
@@ -32,7 +32,7 @@ class Handshake(wiring.Component):
     """Both ends' ``LinkControl``, and a model of their senders, receivers and channel.
 
     In each cycle each end may send a CREDIT packet or, if it is UP, another one, and receive the packet that the other
-    end sends, or an earlier one, or none. In any cycle an end may be reset, started, stopped, or go DOWN by a violation.
+    end sends, or an earlier one, or none. At any time an end may be reset, started, stopped, or go DOWN.
     A CRC matches only for the session for which it was computed.
 
     ``progress``: the link comes up; no packet is old, other than CREDIT packets are not sent, and ends are only reset.
