@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerators with random values in registers and memories before their reset: same results, in the same cycles."""
+"""Accelerators with random values in registers and memories before their reset: same results, in the same cycles.
+
+The number of a link's session is kept over reset, so that it is random, too, and the handshake may send a CREDIT packet
+more or less.
+"""
 
 import re
 from functools import partial
@@ -39,7 +43,7 @@ def _results(library, seed):
             found.append((collective.name, outcome.ended, outputs))
             if collective == Collective.ALL_REDUCE:
                 assert found[-1][2] == [(inputs[0] + inputs[1]).tolist()] * 2
-        return found, cluster.statistics()
+    return found
 
 
 def test_rtl(seed):
