@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sim.verilator.store import digest
 from sim.verilator.toolchain import build_root
-from tests.mutation import fast_set
+from tests.mutation import ace_errors, ace_runs, fast_set
 from tests.mutation.designs import Ready
 from tests.mutation.fast_set import Test
 from tests.mutation.schemata import SELECTION
@@ -83,8 +83,8 @@ class Original:
 def _digest(ready: Ready) -> str:
     """Short name of the simulators and of all sources that the runs may use."""
     sources = [path for folder in ("sim", "hw", "dmace", "tests/dma_engine") for path in (ROOT / folder).rglob("*.py")]
-    text = Path(fast_set.__file__).read_text(encoding="utf-8")
-    return digest(ready.key, text, [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(sources)])
+    texts = [Path(module.__file__).read_text(encoding="utf-8") for module in (fast_set, ace_runs, ace_errors)]
+    return digest(ready.key, texts, [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(sources)])
 
 
 def run_mutant(ready: Ready, number: int, tests: Sequence[Test], original: Original) -> Verdict:
