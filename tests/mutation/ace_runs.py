@@ -19,7 +19,7 @@ from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import CommandFlag, CommandWord, CommunicatorState, LinkState, Stage, Status, Waits
 from hw.errors import UserError
 from hw.regs import Access
-from sim.ace.cluster import Cluster
+from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Endpoints
 from sim.ace.shared_library import Library
 
@@ -246,6 +246,13 @@ def work(library: Library) -> None:
         cluster.run(100)
         expect("irq", [cluster.interrupted(rank) for rank in range(3)], [None] * 3)
         _counters(cluster)
+        cluster.fail_write(1)
+        try:
+            cluster.collective(C.BARRIER, limit=20_000)
+        except CollectiveFailed as error:
+            expect("statuses", error.statuses, [Status.OK, Status.COMPLETION_ERROR, Status.OK])
+        else:
+            raise Wrong("A completion word that cannot be written is not reported.")
 
 
 def _counters(cluster: Cluster) -> None:
