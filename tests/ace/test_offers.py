@@ -19,13 +19,14 @@ def test_reads(wait):
         sent, accepted, offered = 0, 0, 0
         for _ in range(100):
             ctx.set(dut.i.valid, sent < moves)
-            sent += sent < moves and ctx.get(dut.i.ready)
             offered = offered + 1 if ctx.get(dut.memory.arvalid) else 0
             ready = offered > wait
             ctx.set(dut.memory.arready, ready)
             accepted += ready
             if ready:
                 offered = 0
+            # Depends on `arready`.
+            sent += sent < moves and ctx.get(dut.i.ready)
             await ctx.tick()
         assert accepted == moves
 

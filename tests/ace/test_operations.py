@@ -91,3 +91,37 @@ def test_all_rows(order):
             *((count, 0, Status.OK) for count in range(1, 3 * ACTIVE)), (3 * ACTIVE - 1, 1, Status.WRITE_ERROR)]
 
     run_cell(dut, live)
+
+
+def test_each_row_of_each_communicator():
+    """A row is free after the end of its own collective, and of no other one; so it is without chunks."""
+    dut, everyone = Operations(TINY), (1 << TINY.communicators) - 1
+
+    async def live(ctx):
+        bench = _Bench(ctx, dut)
+        ctx.set(dut.words.ready, 1)
+        await bench.configure(queue=QUEUE, sc_address=ADDRESS, sc_enable=1)
+
+        async def ends(work, free):
+            before = len(bench.words)
+            await bench.tick(60)
+            assert len(bench.words) == before + 1
+            assert (ctx.get(dut.work.communicators), ctx.get(dut.admission.communicators)) == (work, free)
+
+        for one in 2 * list(range(TINY.communicators)):
+            other = (one + 1) % TINY.communicators
+            first, beside, second = [await bench.begin(number) for number in (one, other, one)]
+            assert len({first, beside, second}) == 3
+            assert ctx.get(dut.work.communicators) == 1 << one | 1 << other
+            assert ctx.get(dut.admission.communicators) == everyone ^ 1 << one
+            await bench.event(dut.ended, row=first, status=Status.OK)
+            await ends(1 << one | 1 << other, everyone)
+            await bench.event(dut.ended, row=beside, status=Status.OK)
+            await ends(1 << one, everyone)
+            await bench.event(dut.ended, row=second, status=Status.OK)
+            await ends(0, everyone)
+            for _ in range(3):
+                await bench.event(dut.i, queue=QUEUE, flags=CommandFlag.SC, communicator=one, status=Status.OK, chunks=0)
+                await ends(0, everyone)
+
+    run_cell(dut, live)

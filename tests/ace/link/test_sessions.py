@@ -17,7 +17,7 @@ from hw.ace.layouts import (
 )
 from hw.ace.link.receiver import LinkReceiver
 from hw.ace.link.sender import LinkSender
-from hw.ace.link.state import DOWN_CYCLES, LinkControl
+from hw.ace.link.state import DOWN_CYCLES, HELLO, LinkControl
 from hw.common.crc import CRC_WIDTH
 from tests.ace.streams import bits
 from tests.harness.cell import run_cell
@@ -193,5 +193,58 @@ def test_a_packet_that_the_link_stalls_keeps_its_session(beats):
             await ctx.tick()
         crc = zlib.crc32(header.to_bytes(12, "little") + data)
         assert [one ^ crc for one in crcs] == [bits(implied_layout(), {"session": PEER})]
+
+    run_cell(dut, body)
+
+
+def test_changes_are_reported():
+    """A port sends its state when it changes, and until it is UP once in a while; not in other cycles."""
+    dut = LinkControl(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.receiver.empty, 1)
+        await ctx.tick().repeat(4)
+        for state, following in ((LinkState.START, LinkState.INIT), (LinkState.INIT, LinkState.UP)):
+            ctx.set(dut.received.payload, {"control": 1, "state": state, "session": PEER, "named": 1, "recent": 1})
+            ctx.set(dut.received.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.received.valid, 0)
+            assert (LinkState(ctx.get(dut.session.state)), ctx.get(dut.commands.report)) == (following, 1)
+            reports = 0
+            for _ in range(HELLO):
+                await ctx.tick()
+                reports += ctx.get(dut.commands.report)
+            assert reports == (following != LinkState.UP)
+
+    run_cell(dut, body)
+
+
+def test_a_session_that_was_left_is_refused():
+    """By a port that is not UP, if it is named as if the peer had heard of it."""
+    dut = LinkControl(TINY)
+
+    async def refuses(ctx, state, **fields):
+        ctx.set(dut.received.payload, {"control": 1, "state": state, "session": PEER, "recent": 1, **fields})
+        ctx.set(dut.received.valid, 1)
+        found = ctx.get(dut.commands.refuse)
+        ctx.set(dut.received.valid, 0)
+        return found
+
+    async def body(ctx):
+        ctx.set(dut.receiver.empty, 1)
+        await ctx.tick().repeat(4)
+        for here in (LinkState.START, LinkState.INIT, LinkState.UP, LinkState.DOWN):
+            if here == LinkState.DOWN:
+                ctx.set(dut.settings.stop, 1)
+                await ctx.tick()
+                ctx.set(dut.settings.stop, 0)
+            assert LinkState(ctx.get(dut.session.state)) == here
+            for state in LinkState:
+                wanted = here != LinkState.UP and state in (LinkState.INIT, LinkState.UP)
+                assert await refuses(ctx, state, named=0) == wanted, (here, state)
+                assert not await refuses(ctx, state, named=1)
+                assert not await refuses(ctx, state, named=0, refuse=1)
+            if here in (LinkState.START, LinkState.INIT):
+                await _receive(ctx, dut, here, PEER)
 
     run_cell(dut, body)
