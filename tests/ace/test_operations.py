@@ -125,3 +125,27 @@ def test_each_row_of_each_communicator():
                 await ends(0, everyone)
 
     run_cell(dut, live)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_collective_that_is_complete_succeeds(ended):
+    """Also if its communicator ends before the completion word is written; one with chunks in progress fails."""
+    dut = Operations(TINY)
+
+    async def live(ctx):
+        bench = _Bench(ctx, dut)
+        ctx.set(dut.words.ready, 1)
+        await bench.configure(queue=QUEUE, sc_address=ADDRESS, sc_enable=1)
+        row = await bench.begin(1)
+        await bench.tick(20)
+        ctx.set(dut.communicator_status.statuses[1], Status.REVOKED)
+        if ended:
+            await bench.event(dut.ended, row=row, status=Status.OK)
+        ctx.set(dut.communicator_status.stopped, 0b10)
+        await bench.tick(2)
+        if not ended:
+            await bench.event(dut.ended, row=row, status=Status.OK)
+        await bench.tick(40)
+        assert bench.words == [(1, 0, Status.OK) if ended else (0, 1, Status.REVOKED)]
+
+    run_cell(dut, live)

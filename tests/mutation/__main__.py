@@ -13,13 +13,15 @@ from signal import SIG_DFL, SIGPIPE, signal
 from hw.errors import UserError
 from sim.verilator.toolchain import build_root
 from tests.mutation import designs
-from tests.mutation.by_block import BLOCKS, finds
+from tests.mutation.by_block import BLOCKS, block_test, finds
 from tests.mutation.equivalence import is_equivalent
+from tests.mutation.explained import explanation
 from tests.mutation.fast_set import FAST_SETS
+from tests.mutation.operators import Mutant
 from tests.mutation.report import Result, markdown, score
 from tests.mutation.runner import BrokenSet, Original, Verdict, run_mutant
 
-__all__ = ["main", "run"]
+__all__ = ["known", "main", "run", "sample"]
 
 SEED = 1
 LEAST_SHARE = 0.95
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--number", type=int, action="append", metavar="N", help="only the mutant of this number")
     parser.add_argument("--seed", type=int, default=SEED, metavar="S",
                         help=f"chooses the mutants if --mutants leaves some out (default: {SEED})")
+    parser.add_argument("--unknown", action="store_true", help="choose among mutants that neither a test of a block "
+                        "finds nor whose survival is explained")
     parser.add_argument("--resume", action="store_true",
                         help="keep the results of an earlier call that has not ended")
     parser.add_argument("--blocks", action="store_true", help="run the tests of blocks that find further mutants")
@@ -68,7 +72,7 @@ def _main(args: argparse.Namespace) -> int:
     results: list[Result] = []
     kept = _Kept(build_root() / "mutants" / "results.json", resume=args.resume)
     for engine in engines:
-        numbers = args.number or _sample(engine, args.mutants, args.seed)
+        numbers = args.number or sample(engine, args.mutants, args.seed, without_known=args.unknown)
         for result in run(engine, numbers, kept):
             results.append(result)
             _show(result)
@@ -92,8 +96,17 @@ def _blocks() -> int:
     return int(missed > 0)
 
 
-def _sample(engine: str, wanted: int | None, seed: int) -> list[int]:
+def known(mutant: Mutant) -> bool:
+    """Whether a test of its block finds it, or its survival is explained."""
+    return block_test(mutant) is not None or explanation(mutant) is not None
+
+
+def sample(engine: str, wanted: int | None, seed: int, *, without_known: bool = False) -> list[int]:
+    """Numbers of mutants, of all or of those that are not :func:`known`: as many as wanted, by the seed, or all."""
     numbers = designs.tested_mutants(engine)
+    if without_known:
+        mutants = designs.mutants_of_engine(engine)
+        numbers = [number for number in numbers if not known(mutants[number])]
     if wanted is None or wanted >= len(numbers):
         return numbers
     return sorted(random.Random(f"{engine} {seed}").sample(numbers, wanted))
@@ -140,7 +153,7 @@ def run(engine: str, numbers: Sequence[int], kept: _Kept | None = None) -> Itera
             yield Result(engine, mutant, *before)
             continue
         verdict = run_mutant(ready, number, [test for test in tests if test.fits(mutant)], original)
-        equivalent = not verdict.killed and is_equivalent(text, mutant, below=below)
+        equivalent = not verdict.killed and not known(mutant) and is_equivalent(text, mutant, below=below)
         if kept:
             kept.keep(key, verdict, equivalent)
         yield Result(engine, mutant, verdict, equivalent)

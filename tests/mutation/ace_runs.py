@@ -217,7 +217,7 @@ def _state(cluster: Cluster, queue: int) -> tuple[int, int, int, int]:
 
 # Work in progress
 
-ELEMENTS = 12_000
+ELEMENTS, FEW = 12_000, 768
 
 
 def work(library: Library) -> None:
@@ -246,7 +246,7 @@ def work(library: Library) -> None:
             do(cluster, cluster.drivers[rank].acknowledge(completion=True))
         cluster.run(100)
         expect("irq", [cluster.interrupted(rank) for rank in range(3)], [None] * 3)
-        _counters(cluster)
+        _counters(cluster, ELEMENTS)
         cluster.fail_write(1)
         try:
             cluster.collective(C.BARRIER, limit=20_000)
@@ -254,9 +254,14 @@ def work(library: Library) -> None:
             expect("statuses", error.statuses, [Status.OK, Status.COMPLETION_ERROR, Status.OK])
         else:
             raise Wrong("A completion word that cannot be written is not reported.")
+    for shape in ((1, 3), (1, 1, 3)):
+        with Cluster(TINY, shape, library=library, one_shot=0) as cluster:
+            cluster.collective(C.ALL_REDUCE, [np.ones(FEW, np.int32)] * 3, limit=20_000)
+            _counters(cluster, FEW)
 
 
-def _counters(cluster: Cluster) -> None:
+def _counters(cluster: Cluster, elements: int) -> None:
+    """Counters after an all-reduce among three ranks, against those of the memories and links."""
     statistics = cluster.statistics()
     states = cluster.do(*(driver.communicator_state(0) for driver in cluster.drivers))
     for rank, counts in enumerate(cluster.do(*(driver.counters() for driver in cluster.drivers))):
@@ -264,13 +269,13 @@ def _counters(cluster: Cluster) -> None:
         sent = {link["port"]: link["payload_bytes"] // TINY.beat_bytes for link in statistics["links"]
                 if link["rank"] == rank}
         received = sum(link["payload_bytes"] // TINY.beat_bytes for link in statistics["links"] if link["to"] == rank)
-        expect("bytes read", counts["read_bytes"], ELEMENTS * 4)
-        expect("bytes written", counts["write_bytes"], ELEMENTS * 4)
-        expect("beats read", memory["read_beats"], ELEMENTS * 4 // TINY.beat_bytes)
+        expect("bytes read", counts["read_bytes"], elements * 4)
+        expect("bytes written", counts["write_bytes"], elements * 4)
+        expect("beats read", memory["read_beats"], elements * 4 // TINY.beat_bytes)
         expect("beats sent", [counts[f"sent_beats_{port}"] for port in range(6)],
                [sent.get(port, 0) for port in range(6)])
         expect("beats received", counts["reduced_beats"] + counts["copied_beats"], received)
-        expect("beats that were combined", counts["reduced_beats"], ELEMENTS * 4 // TINY.beat_bytes * 2 // 3)
+        expect("beats that were combined", counts["reduced_beats"], elements * 4 // TINY.beat_bytes * 2 // 3)
         expect("chunks", counts["chunks"] & 0xFFFF, states[rank].chunks)
         expect("dropped packets", (counts["late_packets"], counts["bad_packets"], counts["unexpected"]), (0, 0, 0))
         expect("active for longer than starved", 0 < counts["starved_cycles"] < counts["active_cycles"]
