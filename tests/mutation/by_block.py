@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.changed_sources import run_changed
+from tests.mutation.by_block_ace import ACE
 from tests.mutation.explained import line_of
 from tests.mutation.operators import Mutant
 
@@ -20,7 +21,8 @@ SEED = "1"
 @dataclass(frozen=True)
 class ByBlock:
     """A mutant: ``code`` is part of its source line, ``change`` is :attr:`Mutant.change`. With ``new`` instead of
-    ``old``, which occurs once in the file, the test, ``FILE::NAME``, fails."""
+    ``old``, which occurs once in the file, the test, ``FILE::NAME``, fails. ``changed``: that file, if the line of the
+    mutant is of another one, such as a declaration."""
 
     file: str
     code: str
@@ -28,6 +30,7 @@ class ByBlock:
     old: str
     new: str
     test: str
+    changed: str = ""
 
 
 _STREAM, _COMPLETION = "tests/stream", "tests/dma_engine/completion"
@@ -165,6 +168,7 @@ BLOCKS: list[ByBlock] = [
             "tests/formal/test_link.py::test_window"),
     ByBlock("hw/ace/transmit.py", "inside.eq(~known.last)", "not left out",
             "inside.eq(~known.last)", "inside.eq(known.last)", "tests/ace/test_transmit.py::test_transmit"),
+    *(ByBlock(*entry) for entry in ACE),
 ]
 
 
@@ -179,7 +183,7 @@ def block_test(mutant: Mutant, entries: Iterable[ByBlock] | None = None) -> ByBl
 
 def finds(entry: ByBlock) -> bool:
     """Whether the test fails with the change. Raises RuntimeError if it could not run."""
-    result = run_changed("mutant", entry.file, entry.old, entry.new, entry.test, "--seed", SEED)
+    result = run_changed("mutant", entry.changed or entry.file, entry.old, entry.new, entry.test, "--seed", SEED)
     if result.returncode not in (0, 1):
         raise RuntimeError(f"{entry.test} did not run with the change of {entry.code!r}:\n{result.stdout[-3000:]}")
     return result.returncode == 1

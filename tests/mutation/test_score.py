@@ -80,7 +80,7 @@ def test_block_tests(monkeypatch):
     assert "(`# SPDX-License-Identifier: Apache-2.0`). tests/x.py::test_x\n" in markdown([_result(1)], title="Title")
     monkeypatch.undo()
     for entry in by_block.BLOCKS:
-        check_fits(entry.file, entry.old, entry.test)
+        check_fits(entry.changed or entry.file, entry.old, entry.test)
         assert entry.code in (explained.ROOT / entry.file).read_text(), entry
 
 
