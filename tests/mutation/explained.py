@@ -94,6 +94,14 @@ EXPLAINED = [
               "equivalent", "The status of an open communicator is not read; its end replaces it."),
     Explained("hw/axi/signature.py", '"rid": In(id_width)', "no reset of bus__rid", "equivalent",
               "Assigned together with `rvalid`."),
+    Explained("hw/ace/chunker.py", "mine = Signal(config.slot_bits)", "mine: 0 -> 1", "equivalent",
+              "Read only in the state that assigns it."),
+    Explained("hw/ace/communicators.py", "share.slot_first + (sequence &", "add bit 16 of 17 stuck at 1",
+              "equivalent", "The sum is cut to the bits of a slot."),
+    Explained("hw/ace/decoder.py", "header = Signal(HeaderLayout", "register bit 42 of 43 stuck at 0", "equivalent",
+              "A field that only the chunk path reads."),
+    Explained("hw/ace/link/sender.py", "first_choice = offered & may", "and bit 1 of 2 stuck at 0", "equivalent",
+              "Of this result, only the other bit is read."),
 ]
 
 
