@@ -121,7 +121,8 @@ def test_each_row_of_each_communicator():
             await bench.event(dut.ended, row=second, status=Status.OK)
             await ends(0, everyone)
             for _ in range(3):
-                await bench.event(dut.i, queue=QUEUE, flags=CommandFlag.SC, communicator=one, status=Status.OK, chunks=0)
+                await bench.event(dut.i, queue=QUEUE, flags=CommandFlag.SC, communicator=one, status=Status.OK,
+                                  chunks=0)
                 await ends(0, everyone)
 
     run_cell(dut, live)

@@ -16,10 +16,10 @@ SAMPLE, MOST_SURVIVORS = 20, 4
 """In a sample: where 5 % survive, 5 or more of 20 do with a probability of 0.3 %, and where 30 % do, of 76 %."""
 
 
-@pytest.mark.parametrize("engine", [
-    pytest.param("dma", marks=pytest.mark.long), pytest.param("ace", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["dma", "ace"])
 def test_sample(engine):
-    """A new sample each time, of the mutants that are not known to survive. That of the accelerator takes longer."""
+    """A new sample each time, of the mutants that are not known to survive."""
     seed = random.SystemRandom().getrandbits(32)
     print(f"To repeat: make mutants ARGS='--engine {engine} --mutants {SAMPLE} --unknown --seed {seed}'")
     results = list(run(engine, sample(engine, SAMPLE, seed, without_known=True)))
