@@ -221,7 +221,7 @@ ELEMENTS, FEW = 12_000, 768
 
 
 def work(library: Library) -> None:
-    """What registers show of collectives that wait for a rank, counters, and interrupts of completions."""
+    """Registers while collectives wait for a rank, counters, and interrupts of completions."""
     with Cluster(TINY, (3,), library=library, one_shot=0) as cluster:
         pending = cluster.submit(C.ALL_REDUCE, [np.ones(ELEMENTS, np.int32)] * 3, delay=[0, 8000, 0],
                                  flags=CommandFlag.SC | CommandFlag.IRQ)

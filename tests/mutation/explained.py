@@ -101,7 +101,7 @@ EXPLAINED = [
     Explained("hw/ace/decoder.py", "header = Signal(HeaderLayout", "register bit 42 of 43 stuck at 0", "equivalent",
               "A field that only the chunk path reads."),
     Explained("hw/ace/link/sender.py", "first_choice = offered & may", "and bit 1 of 2 stuck at 0", "equivalent",
-              "Of this result, only the other bit is read."),
+              "Only the other bit of this result is read."),
 ]
 
 

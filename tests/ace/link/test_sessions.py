@@ -220,7 +220,7 @@ def test_changes_are_reported():
 
 
 def test_a_session_that_was_left_is_refused():
-    """By a port that is not UP, if it is named as if the peer had heard of it."""
+    """By a port that is not UP, if a peer in INIT or UP names another session than the port's."""
     dut = LinkControl(TINY)
 
     async def refuses(ctx, state, **fields):
