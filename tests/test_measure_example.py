@@ -121,7 +121,11 @@ def wrong(tmp_path_factory):
     ("last", None, 3),
 ])
 def test_errors_are_seen(wrong, error, name, status):
-    done = subprocess.run([wrong, error], capture_output=True, text=True, check=False, timeout=120)
+    # On a busy machine a run may not see a race: there are as many as it takes, up to 20.
+    for _ in range(20 if name else 1):
+        done = subprocess.run([wrong, error], capture_output=True, text=True, check=False, timeout=120)
+        if done.returncode == status:
+            break
     assert done.returncode == status, done.stdout
     if name:
         assert _rows(done)[name][1] > 0
