@@ -34,7 +34,7 @@ _HEAD = """<!-- Written by scripts/generate_docs.py from docs/area.json; do not 
 Yosys {yosys} (`synth_xilinx -family xcup`, `synth_ecp5`), after technology mapping, before placement: for trends and
 budgets, not for timing. LUT-RAM is counted in LUTs, separately from the LUT column; block RAM in RAMB36 and DP16KD;
 levels in 6-input LUTs between registers, counted as for [the card](pcie.md#clock-frequency). Those of other engines
-and of the accelerator below are from an earlier count (`synth -lut 6`, with slower adders), which finds more.
+are from an earlier count (`synth -lut 6`, with slower adders), which finds more.
 
 | engine | LUT | FF | LUT-RAM | RAMB36 | levels | ECP5 LUT4 | FF | LUT-RAM | DP16KD |
 |---|---|---|---|---|---|---|---|---|---|

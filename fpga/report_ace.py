@@ -20,9 +20,7 @@ _HEAD = """
 ## The collectives accelerator
 
 `scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`) and stores the results
-in `docs/area_ace.json`. `tiny` is measured as it is, and so are those blocks of `base` and `wide` that several pipes
-change; the figures of their others, and the levels of these by an earlier count, are from before the accelerator had
-pipes and one-shot all-reduces. *Shift*: LUTs used as shift registers.
+in `docs/area_ace.json`. *Shift*: LUTs used as shift registers.
 *Transistors*: logic and flip-flops in thousands, by Yosys's mapping to small gates (`fpga/gates.py`), without memories,
 whose bits are in the last column.
 """
@@ -53,9 +51,9 @@ _PIPED = {"receive": "ports", "transmit": "ports", "pool": "pool", "sram": "sram
 _SPLIT = """
 **SRAM against logic.** The authors of ACE (ISCA'21) give, at 28 nm, 5,113,696 um2 for 4 MB of SRAM, 159,803 for
 control, 16,112 for ALUs and 1,084 for the switch: 96.7 % of it is SRAM. This table is in millions of transistors,
-{sram} for a bit of memory; `wide` has as much SRAM as theirs. Measured presets count one pipe. `ultra`, with its four
-pipes, was not synthesised: its row is an estimate (`fpga/estimate_ace.py`), by the straight line through `base` and
-`wide` for the width, and in proportion to FSMs, pipes and buffers.
+{sram} for a bit of memory; `wide` has as much SRAM as theirs. `ultra` counts its four pipes, the others one. The
+estimate (`fpga/estimate_ace.py`) is that of `scripts/sweep_accelerators.py` for sizes that were not synthesised: by the
+straight line through `base` and `wide` for the width, and in proportion to FSMs, pipes and buffers.
 
 | | SRAM of slots | other memories | receive, with the lanes | other logic | SRAM of slots, share | all memory, share |
 |---|---|---|---|---|---|---|
@@ -83,12 +81,18 @@ def section(figures: Mapping[str, Mapping[str, Any]]) -> str:
     return (_HEAD + "".join(_preset(name, found) for name, found in figures.items())
             + _PIPES + "".join(_pipes(name, found) for name, found in measured.items())
             + _SPLIT.format(sram=SRAM_TRANSISTORS) + "\n".join(_split(*item) for item in figures.items()) + "\n"
-            + "".join(_estimated(name, config, figures) for name, config in PRESETS.items() if name not in figures)
+            + _estimated("ultra", PRESETS["ultra"], figures)
             + _SPLIT_TAIL + _TAIL)
 
 
+def _blocks(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of one pipe; of a preset that was measured only as it is, with the blocks of its four pipes."""
+    blocks = found["blocks"]
+    return dict(blocks) if "receive" in blocks else {**blocks, **found["pipes_4"]}
+
+
 def _preset(config: str, found: Mapping[str, Any]) -> str:
-    blocks = sorted(found["blocks"].items(), key=lambda item: -item[1]["count"] * item[1]["lut"])
+    blocks = sorted(_blocks(found).items(), key=lambda item: -item[1]["count"] * item[1]["lut"])
     rows = {name if row["count"] == 1 else f"{name}, {row['count']} times": {
         **{column: row["count"] * row[column] for column in (*_COLUMNS, "transistors", "memory_bits")},
         "levels": row["levels"]} for name, row in blocks}
@@ -133,16 +137,16 @@ def _row(name: str, figures: Mapping[str, Any]) -> str:
 
 
 def _split(config: str, found: Mapping[str, Any]) -> str:
-    rows = found["blocks"]
+    rows = _blocks(found)
     logic = sum(row["count"] * row["transistors"] for row in rows.values())
     memory = SRAM_TRANSISTORS * sum(row["count"] * row["memory_bits"] for row in rows.values())
     slots = SRAM_TRANSISTORS * found["sram_bits"]
-    receive = rows["receive"]["transistors"]
+    receive = sum(row["count"] * row["transistors"] for name, row in rows.items() if name.startswith("receive"))
     return _parts(config, slots, memory, receive, logic - receive)
 
 
 def _estimated(name: str, config: AceConfig, figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for a preset without figures."""
+    """The row of what is estimated from the figures of other presets."""
     return _parts(f"{name}, estimated", *estimate(config, figures)) + "\n"
 
 

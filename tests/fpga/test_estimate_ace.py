@@ -43,8 +43,18 @@ def test_what_each_size_adds():
     assert estimate(replace(ULTRA, fsms=16), FIGURES).logic < whole.logic
 
 
-def test_the_page_has_a_row_for_a_preset_without_figures():
-    row, = (line for line in section(FIGURES).splitlines() if line.startswith("| ultra, estimated |"))
-    assert row.count("|") == 8
-    assert "ultra" not in section({**FIGURES, "ultra": FIGURES["wide"]}).split("**SRAM against logic.**")[1].split(
-        "| wide |")[1].partition("| ultra |")[0]
+def test_ultra_beside_its_measurement():
+    """In which lanes, links and memories are twice those of ``wide``."""
+    found, row = estimate(ULTRA, FIGURES), FIGURES["ultra"]
+    rows = {**row["blocks"], **row["pipes_4"]}.values()
+    logic = sum(row["count"] * row["transistors"] for row in rows)
+    memory = SRAM_TRANSISTORS * (row["sram_bits"] + sum(row["count"] * row["memory_bits"] for row in rows))
+    assert found.receive + found.logic == pytest.approx(logic, rel=0.15)
+    assert found.slots + found.memories == pytest.approx(memory, rel=0.15)
+
+
+def test_the_page_has_both():
+    rows = [line for line in section(FIGURES).splitlines() if line.startswith("| ultra")]
+    assert [row.count("|") for row in rows] == [11, 8, 8]
+    measured, estimated = ([float(cell) for cell in row.split("|")[2:6]] for row in rows[1:])
+    assert measured != estimated and measured[0] == estimated[0]
