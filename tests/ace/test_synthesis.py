@@ -22,9 +22,8 @@ from hw.ace.receive import Receive
 from hw.ace.transfers import Transfers
 from hw.ace.transmit import Transmit
 
-LEVELS, STORED_LEVELS = 8, 12
-"""Maximum LUT6 levels between the registers of a lane; of any block in docs/area_ace.json, which has some by an earlier
-count."""
+LEVELS, STORED_LEVELS = 8, 10
+"""Maximum LUT6 levels between the registers of a lane; of any block in docs/area_ace.json."""
 
 BUDGETS = {False: (1_750, 1_000, 0), True: (2_640, 1_680, 4)}
 """Without products and with: LUTs, flip-flops and DSP slices as measured, plus a tenth of the LUTs and flip-flops. LUTs
