@@ -54,11 +54,11 @@ def test_rtl(seed):
 
 @pytest.mark.soak
 def test_a_missing_reset_is_found(text, seed):
-    """That of the sweep over tables."""
+    """That of the sweep over tables: results, or statuses of completion words, are wrong."""
     wrong, count = re.subn(r"(module \\\S+\.sweep\b.*?)    if \(\w*rst\) begin\n.*?    end\n(.*?endmodule)", r"\1\2",
                            text, flags=re.DOTALL)
     assert count == 1
     library = build(verilog=(TOP, wrong), random_initial=True)
-    with pytest.raises((ClusterFailed, AssertionError)):
+    with pytest.raises((ClusterFailed, AssertionError, ValueError)):
         for number in range(seed, seed + 8):
             assert _results(library, number) == _results(build(), number)
