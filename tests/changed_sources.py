@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the sources with one change, and a test that runs there: for lists of deliberate bugs."""
+"""Sources with one change: a copy of all, and a test that runs there, for lists of deliberate bugs; or one module."""
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol, TypeVar
 
-__all__ = ["ROOT", "check_fits", "chosen", "run_changed"]
+__all__ = ["ROOT", "changed_module", "check_fits", "chosen", "run_changed"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,3 +70,14 @@ def run_changed(name: str, path: str, old: str, new: str, test: str, *options: s
         check=False)
     shutil.rmtree(tree)
     return result
+
+
+def changed_module(module: str, old: str, new: str) -> ModuleType:
+    """A module of ``hw`` with other source text; ``old`` must occur once."""
+    original = importlib.import_module(module)
+    text = Path(str(original.__file__)).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    made = ModuleType(module)
+    made.__package__, made.__file__ = original.__package__, original.__file__
+    exec(compile(text.replace(old, new), str(original.__file__), "exec"), made.__dict__)
+    return made

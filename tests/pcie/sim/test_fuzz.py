@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """``dmace soak fuzz --engine pcie``: no finding on the card, and a finding with a short job on flawed ones."""
 
-import importlib
 import re
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from dmace import cli
 from hw.pcie.requester import reads
 from sim.cpp.fuzz import run_fuzz
-from sim.cpp.harness import HarnessFailed
 from sim.pcie.dma_card import DmaCard, small_dma
 from sim.pcie.fuzz import FUZZED_WIDTH, build_fuzz
+from tests.changed_sources import changed_module
+from tests.harness.fuzz_jobs import check_finding, check_job, check_wrong_lines
 
 JOB = """# A completion for a request in flight is forged, one is lost, one is late; then resets of both kinds.
 memory 5 100 20
@@ -36,17 +34,6 @@ wait 0x400
 """
 
 
-def changed(module: str, old: str, new: str) -> ModuleType:
-    """A module of ``hw`` with other source text; ``old`` must occur once."""
-    original = importlib.import_module(module)
-    text = Path(str(original.__file__)).read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    made = ModuleType(module)
-    made.__package__, made.__file__ = original.__package__, original.__file__
-    exec(compile(text.replace(old, new), str(original.__file__), "exec"), made.__dict__)
-    return made
-
-
 @pytest.mark.long
 @pytest.mark.rtl
 def test_no_finding(seed, soak, tmp_path):
@@ -55,13 +42,8 @@ def test_no_finding(seed, soak, tmp_path):
     assert not result["finding"], result["job"]
     assert result["stores"] > result["runs"] and result["checked"] > 50 * result["runs"]
     assert result["kept"] > 20 and result["features"] > 100
-    (tmp_path / "a.job").write_text(JOB)
-    one, again = (run_fuzz(program, job=tmp_path / "a.job") for _ in range(2))
-    assert one == again and one["finding"] == "" and one["checked"] > 50
-    for wrong in ("stroe 1\n", "wait\n", "wait 0x1 0x2\n", "memory 1 0 99\n"):
-        (tmp_path / "a.job").write_text(wrong)
-        with pytest.raises(HarnessFailed, match=f"Line 1 of the job is no step: {wrong.strip()}"):
-            run_fuzz(program, job=tmp_path / "a.job")
+    assert check_job(program, JOB, tmp_path)["checked"] > 50
+    check_wrong_lines(program, tmp_path)
 
 
 @pytest.mark.soak
@@ -75,15 +57,13 @@ def test_no_finding(seed, soak, tmp_path):
      "has not completed|RESET of queue"),
 ], ids=["tag", "length"])
 def test_a_flaw_is_found(old, new, sentence, seed, monkeypatch, tmp_path):
-    flawed = changed("hw.pcie.requester.completion_check", old, new)
+    flawed = changed_module("hw.pcie.requester.completion_check", old, new)
     monkeypatch.setattr(reads, "CompletionCheck", flawed.CompletionCheck)
     program = build_fuzz(component=DmaCard(*small_dma(FUZZED_WIDTH)))
     result = run_fuzz(program, seed=seed, runs=5000)
     print(result)
     assert re.search(sentence, result["finding"])
-    assert result["job"].count("\n") < 40
-    (tmp_path / "a.job").write_text(result["job"])
-    assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == result["finding"]
+    check_finding(program, result, tmp_path)
 
 
 @pytest.mark.parametrize("engine", ["ace", "pcie"])

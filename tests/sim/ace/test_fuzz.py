@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``dmace soak fuzz --engine ace``: no finding on the accelerator, a finding with a short job on a flawed one."""
 
-import importlib
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,7 +11,8 @@ from hw.ace.link import port
 from sim.ace import fuzz
 from sim.ace.fuzz import FUZZED, build_fuzz
 from sim.cpp.fuzz import run_fuzz
-from sim.cpp.harness import HarnessFailed
+from tests.changed_sources import changed_module
+from tests.harness.fuzz_jobs import check_finding, check_job, check_wrong_lines
 
 JOB = """# Recovery of both ranks, with collectives in progress, wrong words of a program, and a forged packet.
 memory 5 100 20
@@ -44,24 +42,6 @@ recover
 """
 
 
-def changed(module: str, old: str, new: str) -> ModuleType:
-    """A module of ``hw`` with other source text; ``old`` must occur once."""
-    original = importlib.import_module(module)
-    text = Path(str(original.__file__)).read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    made = ModuleType(module)
-    made.__package__, made.__file__ = original.__package__, original.__file__
-    exec(compile(text.replace(old, new), str(original.__file__), "exec"), made.__dict__)
-    return made
-
-
-def replay(program, result, tmp_path):
-    """The job of a finding is short, and its file gives the same finding."""
-    assert result["job"].count("\n") < 40
-    (tmp_path / "a.job").write_text(result["job"])
-    assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == result["finding"]
-
-
 @pytest.mark.soak
 @pytest.mark.rtl
 def test_no_finding(seed, tmp_path):
@@ -70,39 +50,33 @@ def test_no_finding(seed, tmp_path):
     assert not result["finding"], result["job"]
     assert result["stores"] > 10 * result["runs"] and result["checked"] > 5 * result["runs"]
     assert result["kept"] > 20 and result["features"] > 100
-    (tmp_path / "a.job").write_text(JOB)
-    one, again = (run_fuzz(program, job=tmp_path / "a.job") for _ in range(2))
-    assert one == again and one["finding"] == "" and one["checked"] == 8
-    (tmp_path / "a.job").write_text(NO_BEATS)
-    assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == ""
-    for wrong in ("stroe 1\n", "wait\n", "wait 0x1 0x2\n", "memory 1 0 99\n"):
-        (tmp_path / "a.job").write_text(wrong)
-        with pytest.raises(HarnessFailed, match=f"Line 1 of the job is no step: {wrong.strip()}"):
-            run_fuzz(program, job=tmp_path / "a.job")
+    assert check_job(program, JOB, tmp_path)["checked"] == 8
+    check_job(program, NO_BEATS, tmp_path)
+    check_wrong_lines(program, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.rtl
 def test_a_bounds_check_that_is_off_by_one_is_found(seed, monkeypatch, tmp_path):
-    flawed = changed("hw.ace.decoder", "over[side].eq(limits[side] > available[side])",
-                     "over[side].eq(limits[side] > available[side] + 1)")
+    flawed = changed_module("hw.ace.decoder", "over[side].eq(limits[side] > available[side])",
+                            "over[side].eq(limits[side] > available[side] + 1)")
     monkeypatch.setattr(command_path, "Decoder", flawed.Decoder)
     program = build_fuzz(component=AceEngine(FUZZED))
     result = run_fuzz(program, seed=seed, runs=1000)
     assert "where no queue may" in result["finding"]
-    replay(program, result, tmp_path)
+    check_finding(program, result, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.rtl
 def test_a_receiver_that_accepts_duplicates_is_found(seed, monkeypatch, tmp_path):
-    flawed = changed("hw.ace.link.receiver", "due.eq(~(low ^ header.sequence).any() & ",
-                     "due.eq((~(low ^ header.sequence).any() | ~((low - 1)[:len(low)] ^ header.sequence).any()) & ")
+    flawed = changed_module(
+        "hw.ace.link.receiver", "due.eq(~(low ^ header.sequence).any() & ",
+        "due.eq((~(low ^ header.sequence).any() | ~((low - 1)[:len(low)] ^ header.sequence).any()) & ")
     monkeypatch.setattr(port, "LinkReceiver", flawed.LinkReceiver)
     program = build_fuzz(component=AceEngine(FUZZED))
     result = run_fuzz(program, seed=seed, runs=100)
-    assert result["finding"]
-    replay(program, result, tmp_path)
+    check_finding(program, result, tmp_path)
 
 
 def test_both_ranks_are_configured():

@@ -10,9 +10,9 @@ from dmace import cli
 from hw.dma_engine.config import TINY, DmaConfig
 from hw.dma_engine.engine import DmaEngine
 from sim.cpp.fuzz import run_fuzz
-from sim.cpp.harness import HarnessFailed
 from sim.dma.fuzz import build_fuzz
 from sim.verilator.design import Design
+from tests.harness.fuzz_jobs import check_finding, check_job, check_wrong_lines
 
 JOB = """# A copy between two arbitrary words, while a read fails.
 memory 5 100 20
@@ -72,13 +72,8 @@ def test_no_finding(seed, soak, tmp_path):
     assert not result["finding"], result["job"]
     assert result["stores"] > 10 * result["runs"] and result["checked"] > 12 * result["runs"]
     assert result["kept"] > 20 and result["features"] > 100
-    (tmp_path / "a.job").write_text(JOB)
-    one, again = (run_fuzz(program, job=tmp_path / "a.job") for _ in range(2))
-    assert one == again and one["finding"] == "" and one["checked"] > 12
-    for wrong in ("stroe 1\n", "wait\n", "wait 0x1 0x2\n", "memory 1 0 99\n"):
-        (tmp_path / "a.job").write_text(wrong)
-        with pytest.raises(HarnessFailed, match=f"Line 1 of the job is no step: {wrong.strip()}"):
-            run_fuzz(program, job=tmp_path / "a.job")
+    assert check_job(program, JOB, tmp_path)["checked"] > 12
+    check_wrong_lines(program, tmp_path)
 
 
 @pytest.mark.long
@@ -91,9 +86,7 @@ def test_a_flaw_is_found(flaw, sentence, seed, tmp_path):
     program = build_fuzz(TINY, engine=Design(Flawed, TINY, flaw))
     result = run_fuzz(program, seed=seed, runs=2000)
     assert sentence in result["finding"]
-    (tmp_path / "a.job").write_text(result["job"])
-    assert run_fuzz(program, job=tmp_path / "a.job")["finding"] == result["finding"]
-    assert result["job"].count("\n") < 40
+    check_finding(program, result, tmp_path)
 
 
 def test_small_engines_are_refused():
