@@ -95,7 +95,7 @@ class GrantStore(wiring.Component):
                 granted_now[index].eq(valid & phase.inside & (number == index) & (came.phase == state.phase)
                                       & (came.sequence == state.sequence)),
                 phase.valid.eq(granted_now[index] & ~back | phase.entered & known[0]),
-                phase.granted.eq(Mux(granted_now[index], came.granted, table.read[0].data.granted)),
+                phase.granted.eq(Mux(granted_now[index] & ~back, came.granted, table.read[0].data.granted)),
                 phase.back.eq(granted_now[index] & back | phase.entered & known[1]),
             ]
             share = self.restart.share
