@@ -67,7 +67,7 @@ class Ports(CellBench):
             failed = self.chance(error) if chunk else self.rng.randrange(2)
             self.set(event.valid, chunk is not None)
             slot = chunk.slot if chunk else self.rng.randrange(self.config.slots)
-            part = mover == DRAIN and chunk is not None and self.parts[0]
+            part = self.rng.randrange(2) if chunk is None else mover == DRAIN and self.parts[0]
             self.set(event.payload.as_value(), self.done.pack({"slot": slot, "error": failed, "part": part}))
             assert ctx.get(failure.valid) == (chunk is not None and failed)
             assert ctx.get(dut.movers[mover].moved) == (chunk is not None)

@@ -144,6 +144,7 @@ class Bench:
         self.phase, self.send, self.sent, self.offset = phase, None, 0, 0
         self.landed, self.allowed, self.signalled, self.entering = 0, 0, 0, False
         self.returned, self.allowed_back, self.signalled_back, self.looped = 0, False, False, 0
+        self.back_in = self.rng.choice((0, 0, 20, 80))          # cycles until the GRANT for sends that go back
         self.incoming = [False, False]          # whether more beats of a packet arrive at each side
         self.unread = deque()                   # packets that were taken and not read: the number of their send
         self.looped_late = deque()              # packets in the loopback that were read
@@ -364,7 +365,8 @@ class Bench:
             beats = min(PACKET, phase.span - self.landed % phase.span)
             self.landed += beats
             self._lands(side, beats)
-        if phase.returns and not self.allowed_back and self._acts("granted"):
+        self.back_in = max(0, self.back_in - 1)
+        if phase.returns and not self.allowed_back and not self.back_in and self._acts("granted"):
             self.allowed_back = True
             ctx.set(dut.grants.back, 1)
         if self.signalled_back and self.returned < phase.returns * phase.span and self._free(1 - side):
