@@ -153,7 +153,9 @@ class Accepted(wiring.Component):
         flit = buffer.i.payload
         fits = internal(parts, "fits")
         mine = continues & is_next & accepts
-        counted = Signal(WHOLE)
+        counted, entered = Signal(WHOLE), Signal(init=1)        # entered: the beats of the packet before this one
+        with m.If(mine):
+            m.d.sync += entered.eq(buffer.i.ready & (now.first | entered))
         with m.If(~accepts):
             m.d.sync += counted.eq(0)
         with m.Elif(buffer.commit):
@@ -164,12 +166,14 @@ class Accepted(wiring.Component):
             Assert(~mine | ((flit.data == now.data) & (Value.cast(flit.header) == Value.cast(header.packet))
                             & (flit.first == now.first) & (flit.last == now.last) & (buffer.first == now.first)),
                    Format("another beat")),
-            Assert(~(buffer.commit & ~buffer.i.ready), Format("a packet is committed that did not fit")),
+            Assert(~buffer.commit | (buffer.i.ready & (now.first | entered)),
+                   Format("a packet is committed that did not fit")),
             Assert(expected == counted, Format("a number is skipped or repeated")),
             # The block's registers are these.
             Assert(internal(parts, "inside") == begun), Assert(internal(parts, "valid") == present),
             Assert(internal(parts, "beat") == Value.cast(now)), Assert(internal(parts, "crc") == crc),
             Assert(internal(parts, "kept") == Value.cast(first)), Assert(total == crc),
+            Assert(internal(parts, "lost") == ~entered),
         ]
         return m
 

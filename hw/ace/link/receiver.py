@@ -178,7 +178,8 @@ class LinkReceiver(wiring.Component):
         """The buffers of all channels. The peer's credits prevent overflow; a packet that overflows is not
         committed."""
         config = self.config
-        ready, lost, empty = Signal(config.link_channels), Signal(), Signal(config.link_channels)
+        ready, empty = (Signal(config.link_channels, name=name) for name in ("ready", "empty"))
+        lost = Signal()
         for number, o in enumerate(self.o):
             m.submodules[f"buffer_{number}"] = buffer = CommitQueue(
                 flit_layout(config), depth=config.link_beats, output_register=config.timing.receive_output_register)
