@@ -74,6 +74,7 @@ async def reset_while_waiting(dut):
         for index in range(number):
             await bench.post(VICTIM, SMALL._replace(dst_offset=50 * index, flags=3))
         words = [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
+        assert (await bench.driver.state(VICTIM)).waiting == 1, number
         await bench.command(VICTIM, Command.RESET)
         state = await bench.settle_and_check(f"reset with {number} waiting")
         assert state == (0,) * 10, state

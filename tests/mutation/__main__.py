@@ -12,7 +12,7 @@ from signal import SIG_DFL, SIGPIPE, signal
 
 from hw.errors import UserError
 from sim.verilator.toolchain import build_root
-from tests.mutation import designs
+from tests.mutation import designs, pool
 from tests.mutation.by_block import BLOCKS, block_test, finds
 from tests.mutation.equivalence import is_equivalent
 from tests.mutation.explained import explanation
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true",
                         help="keep the results of an earlier call that has not ended")
     parser.add_argument("--blocks", action="store_true", help="run the tests of blocks that find further mutants")
+    parser.add_argument("--renew", action="store_true", help="replace the mutants of lines that have changed by others "
+                        "that the seed chooses, and run nothing")
     parser.add_argument("--list", action="store_true", help="print the runs and the mutants, and run nothing")
     args = parser.parse_args(arguments)
     try:
@@ -58,10 +60,15 @@ def _main(args: argparse.Namespace) -> int:
     if args.number and len(engines) != 1:
         raise UserError("--number needs --engine, as each engine has its own numbers.")
     for number in args.number or ():
-        if not 1 <= number <= designs.POOL[engines[0]]:
-            raise UserError(f"--number must be 1 to {designs.POOL[engines[0]]} for this engine, not {number}.")
+        if number not in (numbers := [row.number for row in pool.read(engines[0])]):
+            raise UserError(f"--number must be one of the {len(numbers)} that --list prints for this engine, "
+                            f"not {number}.")
     if args.blocks:
         return _blocks()
+    if args.renew:
+        for engine in engines:
+            pool.write(engine, pool.renewed(pool.read(engine), designs.candidates_of(engine), seed=args.seed))
+        return 0
     if args.list:
         for engine in engines:
             print(f"Runs of the {designs.ENGINES[engine]}:")
@@ -72,6 +79,7 @@ def _main(args: argparse.Namespace) -> int:
     results: list[Result] = []
     kept = _Kept(build_root() / "mutants" / "results.json", resume=args.resume)
     for engine in engines:
+        _check_pool(engine, args.number or ())
         numbers = args.number or sample(engine, args.mutants, args.seed, without_known=args.unknown)
         for result in run(engine, numbers, kept):
             results.append(result)
@@ -96,6 +104,17 @@ def _blocks() -> int:
     return int(missed > 0)
 
 
+def _check_pool(engine: str, numbers: Sequence[int]) -> None:
+    """Say how many of the listed mutants do not exist any more. Raises UserError if one of ``numbers`` is of these."""
+    gone = [row for row in pool.read(engine) if row.number not in designs.mutants_of_engine(engine)]
+    if gone:
+        print(f"{len(gone)} of the listed mutants of the {designs.ENGINES[engine]} are of lines that have changed; "
+              "--renew replaces them.", flush=True)
+    for row in gone:
+        if row.number in numbers:
+            raise UserError(f"Mutant {row.number} does not exist any more: `{row.code}` of {row.file} has changed.")
+
+
 def known(mutant: Mutant) -> bool:
     """Whether a test of its block finds it, or its survival is explained."""
     return block_test(mutant) is not None or explanation(mutant) is not None
@@ -103,7 +122,7 @@ def known(mutant: Mutant) -> bool:
 
 def sample(engine: str, wanted: int | None, seed: int, *, without_known: bool = False) -> list[int]:
     """Numbers of mutants, of all or of those that are not :func:`known`: as many as wanted, by the seed, or all."""
-    numbers = designs.tested_mutants(engine)
+    numbers = list(designs.mutants_of_engine(engine))
     if without_known:
         mutants = designs.mutants_of_engine(engine)
         numbers = [number for number in numbers if not known(mutants[number])]

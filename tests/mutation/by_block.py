@@ -33,7 +33,8 @@ class ByBlock:
     changed: str = ""
 
 
-_STREAM, _COMPLETION = "tests/stream", "tests/dma_engine/completion"
+_STREAM, _COMPLETION, _RINGS = (
+    "tests/stream", "tests/dma_engine/completion", "tests/dma_engine/rings/test_lifecycle.py")
 
 BLOCKS: list[ByBlock] = [
     ByBlock("hw/common/doorbell.py", "burst_refused.eq(refused & ~beat.last)", "not bit 0 of 1 stuck at 0",
@@ -148,6 +149,22 @@ BLOCKS: list[ByBlock] = [
     ByBlock("hw/common/doorbell.py", "tails.valid.eq(offers & is_tail)", "and inverted",
             "tails.valid.eq(offers & is_tail)", "tails.valid.eq(~(offers & is_tail))",
             "tests/common/test_doorbell.py::test_random"),
+    ByBlock("hw/dma_engine/completion/notices.py", "- (behind.o.valid & behind.o.ready & behind.o.payload.urgent))",
+            "and -> or", "- (behind.o.valid & behind.o.ready & behind.o.payload.urgent))",
+            "- ((behind.o.valid & behind.o.ready) | behind.o.payload.urgent))",
+            f"{_COMPLETION}/test_notices.py::test_urgent"),
+    ByBlock("hw/dma_engine/rings/lifecycle.py", '"driven": Out(rings)', "no reset of driven",
+            '"driven": Out(rings),', '"driven": Out(rings, init=3),',
+            f"{_RINGS}::test_a_ring_drives_its_queue_until_reset"),
+    ByBlock("hw/dma_engine/rings/lifecycle.py", "expected.eq(self.awaited.some", "and -> or",
+            "bit_select(ring, 1) & ~beat", "bit_select(ring, 1) | ~beat",
+            f"{_RINGS}::test_beats_of_expected_descriptors_pass"),
+    ByBlock("hw/dma_engine/completion/retire.py", "& ~tries.bit_select(done.queue, 1)", "shift bit 0 of 1 stuck at 0",
+            "& ~self.ablation.every_word & ~tries.bit_select(done.queue, 1)", "& ~self.ablation.every_word",
+            f"{_COMPLETION}/test_retire.py::test_random"),
+    ByBlock("hw/dma_engine/control/frontpanel.py", '"waiting": self.occupancy.ready', "or -> and",
+            "self.occupancy.ready | self.occupancy.more", "self.occupancy.ready & self.occupancy.more",
+            "tests/dma_engine/test_control.py::test_queue_control"),
     ByBlock("hw/ace/decoder.py", "status.eq(found)", "branch of status taken if not a condition",
             "with m.If(uses[side] & checked[side] & (found != Status.OK)):",
             "with m.If(~(uses[side] & checked[side] & (found != Status.OK))):",

@@ -17,21 +17,16 @@ from hw.dma_engine import config as dma_config
 from sim.verilator.design import Design
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root
+from tests.mutation import pool
 from tests.mutation.netlist import modules, observable
 from tests.mutation.operators import Mutant
-from tests.mutation.schemata import candidates, choose, verilog_with_mutants
+from tests.mutation.schemata import candidates, verilog_with_mutants
 
-__all__ = ["ENGINES", "Ready", "design_of", "mutants_of_engine", "netlist_of", "prepare", "tested_mutants"]
-
-POOL_SEED = 1
-POOL = {"dma": 240, "ace": 200}
-"""Mutants in the simulators, chosen by the seed from all source lines and operators. The C++ of a simulator with all
-possible ones would be five times as long as that of the engine."""
-
+__all__ = ["ENGINES", "Ready", "candidates_of", "design_of", "mutants_of_engine", "netlist_of", "prepare"]
 
 @dataclass(frozen=True)
 class Ready:
-    """The simulators of an engine: ``mutants`` by number from 1, ``parts``, which the fast set runs, and ``key``, which
+    """The simulators of an engine: ``mutants`` by number, ``parts``, which the fast set runs, and ``key``, which
     is equal for equal simulators."""
 
     engine: str
@@ -66,19 +61,19 @@ def design_of(engine: str) -> tuple[Design, str, str]:
 
 
 @cache
-def mutants_of_engine(engine: str) -> dict[int, Mutant]:
-    """Number, from 1 -> mutant."""
+def candidates_of(engine: str) -> list[Mutant]:
+    """All possible mutants, but for those of logic that only an assertion reads."""
     design, name, below = design_of(engine)
-    chosen = choose(candidates(netlist_of(design, name=name), below=below), seed=POOL_SEED)
-    return dict(enumerate(chosen[:POOL[engine]], 1))
+    text = netlist_of(design, name=name)
+    seen = {module.path: observable(module) for module in modules(text, below=below)}
+    return [mutant for mutant in candidates(text, below=below) if mutant.item in seen[mutant.module]]
 
 
 @cache
-def tested_mutants(engine: str) -> list[int]:
-    """Numbers of the mutants that are tested: those of logic that only an assertion reads are not."""
-    design, name, below = design_of(engine)
-    seen = {module.path: observable(module) for module in modules(netlist_of(design, name=name), below=below)}
-    return [number for number, mutant in mutants_of_engine(engine).items() if mutant.item in seen[mutant.module]]
+def mutants_of_engine(engine: str) -> dict[int, Mutant]:
+    """Number -> mutant, of the engine's pool. The C++ of a simulator with all possible ones would be five times as long
+    as that of the engine."""
+    return pool.found_rows(pool.read(engine), candidates_of(engine))
 
 
 def _verilog(engine: str, text: str, name: str, below: str) -> str:

@@ -26,7 +26,7 @@ class Visit:
         self.back = rng.randrange(2)
         self.grants = [(self.port, each) for each in granted]
         self.grants.insert(rng.randint(0, len(granted)), (self.port ^ 1, 1)) if self.back else None
-        self.early = rng.randrange(len(self.grants) + 1)        # of these, so many before the phase
+        self.early = rng.randrange(len(self.grants) + 1)        # number of these before the phase
         self.entered_at = self.last_at = self.got = self.got_back = 0
         self.restarts = rng.random() < 0.1
 

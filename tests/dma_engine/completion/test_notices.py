@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of notices: those inside, those without a response, whose count is limited, and those that are discarded."""
 
+import random
+from collections import Counter
+
 from amaranth.sim import Simulator
 
 from hw.dma_engine.completion.notices import COUNT_WIDTH, Notices
@@ -77,6 +80,44 @@ def test_inside_and_discard():
                 assert ctx.get(dut.pending) == 0
 
     _run(dut, testbench)
+
+
+def test_urgent(seed):
+    """A word of a signal or a notice is announced as urgent from two cycles after it was accepted until it leaves. None
+    is announced when there is none."""
+    dut, layout, rng = Notices(TINY), word_id_layout(TINY), random.Random(f"{seed} urgent")
+    seen = Counter()
+
+    async def testbench(ctx):
+        inputs = [dut.completions, dut.signals, *dut.writes]
+        for number, port in enumerate(inputs):
+            ctx.set(port.payload.id, layout.const({"top": 1, "notice": number > 1, "queue": 0}).as_value().value)
+            ctx.set(port.payload.addr, number)
+        inside, accepted, rate, quiet_for = [], [], 0.0, 0
+        for cycle in range(3000):
+            rate = rng.choice((0.02, 0.5)) if cycle % 50 == 0 else rate
+            ready = rng.random() < (cycle // 200 % 3) / 2
+            for number, port in enumerate(inputs):
+                # A word that is offered stays.
+                if not ctx.get(port.valid) or number in accepted:
+                    ctx.set(port.valid, rng.random() < rate)
+            ctx.set(dut.words.ready, ready)
+            urgent = any(number for number, since in inside if cycle >= since + 2)
+            seen["urgent", urgent] += 1
+            assert ctx.get(dut.words.urgent) or not urgent, cycle
+            offered = any(ctx.get(port.valid) for port in inputs[1:])
+            quiet_for = 0 if offered or any(number for number, _ in inside) else quiet_for + 1
+            seen["quiet"] += quiet_for > 3
+            assert quiet_for <= 3 or not ctx.get(dut.words.urgent), cycle
+            accepted = [number for number, port in enumerate(inputs) if ctx.get(port.valid) and ctx.get(port.ready)]
+            if ready and ctx.get(dut.words.valid):
+                number = ctx.get(dut.words.payload.addr)
+                inside.remove(min(item for item in inside if item[0] == number))
+            inside += [(number, cycle) for number in accepted]
+            await ctx.tick()
+
+    _run(dut, testbench)
+    assert min(seen.values()) > 100, seen
 
 
 def _run(dut, testbench):
