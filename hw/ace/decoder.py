@@ -361,6 +361,7 @@ class Decoder(wiring.Component):
             beyond.insert(0, where > shape.sizes[number])
             m.d[domain] += root[0].eq(where)
             at = shifts[number] + width
+        beyond.append((word.root >> at).any())
         outside = Signal()
         m.d[domain] += outside.eq(Cat(beyond).any())
         same, behind, ahead = (Signal(dimensions, name=name) for name in ("same", "behind", "ahead"))

@@ -181,7 +181,8 @@ class Bench:
         for width in reversed(shape["root_widths"]):
             root.insert(0, word.root >> shift & (1 << width) - 1)
             shift += width
-        self.outside = any(where > last for where, last in zip(root, shape["sizes"], strict=True))
+        self.outside = word.root >> shift > 0 or any(
+            where > last for where, last in zip(root, shape["sizes"], strict=True))
         for number, (where, coordinates, last) in enumerate(zip(root, shape["coordinates"], shape["sizes"],
                                                                 strict=True)):
             role += 3 ** number * _role(word.collective, word.flags & CommandFlag.ORDERED, coordinates, where, last + 1,

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from hw.ace.collectives import Collective, those
-from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH, ONE_SHOT_WIDTH, TINY
+from hw.ace.config import COUNT_WIDTH, OFFSET_WIDTH, ONE_SHOT_WIDTH, ROOT_WIDTH, TINY
 from hw.ace.numerics.formats import DType, Reduction, types
 from hw.ace.timing import AceTimingOptions
 from hw.ace.words import CommandFlag, CommandWord, HeaderWord, Status
@@ -63,7 +63,7 @@ def test_collectives(config):
         for collective, ordered in ((Collective.BROADCAST, 0), (Collective.REDUCE, 0),
                                     (Collective.REDUCE, CommandFlag.ORDERED)):
             for communicator in range(len(SIZES)):
-                for root in range(64) if communicator == 0 else range(4):
+                for root in (*range(64 if communicator == 0 else 4), *(1 << bit for bit in range(1, ROOT_WIDTH))):
                     await bench.check(_word(collective, flags=ordered, communicator=communicator, root=root, count=1))
 
     alone(config, live)
