@@ -24,11 +24,15 @@ PACE = {"whole": 1, "quarters": 4, "ecp5": 1, "two": 1, "four": 1}
 """Cycles per beat that is reduced."""
 
 
+FIRST = {"whole": ["random_packets", "loopback", "stopped_in_a_packet", "latency"],
+         "four": ["random_packets", "loopback"]}
+"""Tests by configuration that `make test` runs; all others of these, and other configurations, are long."""
+REST = {"whole": ["full_rate", "slow_links"],
+        "four": ["full_rate", "slow_links", "stopped_in_a_packet", "latency"]}
+
+
 @pytest.mark.parametrize(("config", "tests"), [
-    ("whole", ["random_packets", "loopback", "stopped_in_a_packet", "latency"]),
-    ("four", ["random_packets", "loopback"]),
-    pytest.param("whole", ["full_rate", "slow_links"], marks=pytest.mark.long),
-    *(pytest.param(name, None, marks=pytest.mark.long) for name in CONFIGS if name != "whole")])
+    *FIRST.items(), *(pytest.param(name, REST.get(name), marks=pytest.mark.long) for name in CONFIGS)])
 def test_receive(simulate, config, tests):
     assert receive_latency(CONFIGS[config]) == LATENCY[config] + LANDED_EARLY
     simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config}, testcase=tests)
