@@ -361,9 +361,11 @@ class Decoder(wiring.Component):
             beyond.insert(0, where > shape.sizes[number])
             m.d[domain] += root[0].eq(where)
             at = shifts[number] + width
-        beyond.append((word.root >> at).any())
+        # Bits above those of the coordinates, by the table's row, a cycle before ``shape`` has it.
+        above, coded = Signal(), sum(self.shape.shape.root_widths)
+        m.d.sync += above.eq(Cat(bit & (coded <= index) for index, bit in enumerate(word.root)).any())
         outside = Signal()
-        m.d[domain] += outside.eq(Cat(beyond).any())
+        m.d[domain] += outside.eq(Cat(*beyond, above).any())
         same, behind, ahead = (Signal(dimensions, name=name) for name in ("same", "behind", "ahead"))
         for number, where in enumerate(root):
             # Compared without a difference, which would add an adder in series. Neighbours wrap around as well.
