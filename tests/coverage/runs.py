@@ -32,7 +32,9 @@ ENGINES = designs.ENGINES
 
 _WRITE = ('$c("{ static int n = 0; if (const char* folder = std::getenv(\\"' + FOLDER + '\\")) vlSymsp->_vm_contextp__'
           '->coveragep()->write((std::string(folder) + \\"/\\" + std::to_string(getpid()) + \\"-\\" + '
-          'std::to_string(n++) + \\".dat\\").c_str()); }");')
+          'std::to_string(n++) + \\".dat\\").c_str()); vlSymsp->_vm_contextp__->coveragep()->clear(); }");')
+"""With models of several ranks in one simulation, the first one that ends writes the counts of all; the others would
+find those of models that were deleted."""
 _TOP_END = re.compile(r"^endmodule$", flags=re.MULTILINE)
 
 LEFT_OUT = ("all shapes, seed 2", "more faults, seed 6", "cycles")

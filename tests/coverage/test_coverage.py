@@ -162,32 +162,46 @@ def test_bins_are_kept(tmp_path):
 
 
 _MAIN = """
+#include <cstdlib>
+#include <memory>
+#include <vector>
 #include "Vtop.h"
-int main() {
-    Vtop top;
-    for (int cycle = 0; cycle < 20; ++cycle) {
-        top.a = cycle;
-        top.sel = cycle & 1;
-        top.rst = cycle < 2;
-        for (int level : {0, 1}) {
-            top.clk = level;
-            top.eval();
+int main(int, char** arguments) {
+    std::vector<std::unique_ptr<Vtop>> models(std::atoi(arguments[1]));
+    for (auto& top : models) {
+        top = std::make_unique<Vtop>();
+        for (int cycle = 0; cycle < 20; ++cycle) {
+            top->a = cycle;
+            top->sel = cycle & 1;
+            top->rst = cycle < 2;
+            for (int level : {0, 1}) {
+                top->clk = level;
+                top->eval();
+            }
         }
     }
-    top.final();
+    for (auto& top : models) {
+        top->final();
+        top.reset();
+    }
 }
 """
 
 
 @pytest.mark.long
-def test_a_simulation(tmp_path, monkeypatch):
-    """The second bit of `sel` is never set."""
+def test_a_simulation(tmp_path):
+    """The second bit of `sel` is never set. Two models in one simulation count twice as much, also if one is deleted
+    before the other one ends."""
     verilog = runs._verilog(emit.netlist(Choice(), name="choice", sources=True), "choice")
     (tmp_path / "main.cpp").write_text(_MAIN)
     made = build_program(with_few_toggles(verilog), name="choice", main=tmp_path / "main.cpp", coverage=True)
-    subprocess.run([made.path], env={**os.environ, runs.FOLDER: str(tmp_path)}, check=True)
-    counts = total(read(path) for path in tmp_path.glob("*.dat"))
-    file, = files_of(counts, line_map(verilog), prefixes=["tests/"]).values()
+    counts = {}
+    for models in (1, 2):
+        (folder := tmp_path / str(models)).mkdir()
+        subprocess.run([made.path, str(models)], env={**os.environ, runs.FOLDER: str(folder)}, check=True)
+        counts[models] = total(read(path) for path in folder.glob("*.dat"))
+    assert counts[2] == {point: 2 * count for point, count in counts[1].items()}
+    file, = files_of(counts[1], line_map(verilog), prefixes=["tests/"]).values()
     gaps = {_code(f"{file.path}:{number}"): gap for number in range(200) if (gap := file.gaps(number))}
     assert gaps == {"m.d.comb += self.o.eq(self.a + 2)": ["branch if never taken (1 of it)"],
                     "m.d.sync += self.p.eq(self.p + 1)": gaps["m.d.sync += self.p.eq(self.p + 1)"]}
