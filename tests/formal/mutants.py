@@ -35,6 +35,10 @@ def _ace(name, file, old, new, proof):
     return Mutant(name=name, path=f"hw/ace/{file}.py", old=old, new=new, proof=f"tests/formal/{proof}")
 
 
+def _pcie(name, file, old, new, proof):
+    return Mutant(name=name, path=f"hw/pcie/requester/{file}.py", old=old, new=new, proof=f"tests/formal/{proof}")
+
+
 MUTANTS = [
     _stream("skid-lost-item", "skid", "            m.d.sync += spare_free.eq(0)",
             "            m.d.sync += spare_free.eq(1)",
@@ -171,12 +175,18 @@ MUTANTS = [
          "self.signals.valid.eq(more &", "test_fsm.py::test_fsm"),
     _ace("fsm-last-packet", "pool/fsm", "may & there & (left != 0) & ~packets.taken", "may & there & (left > length) & "
          "~packets.taken", "test_fsm.py::test_fsm"),
-    Mutant(name="pcie-read-longer-than-mrrs", path="hw/pcie/requester/read_splitter.py",
-           old="(MIN_PAYLOAD_BYTES << size) //", new="(MIN_PAYLOAD_BYTES << size + (size == 1)) //",
-           proof="tests/formal/test_pcie_reads.py::test_read_requests[128]"),
-    Mutant(name="pcie-read-last-enables", path="hw/pcie/requester/read_splitter.py",
-           old="single.eq((beats == 1) & offset[2:].all())", new="single.eq(offset[2:].all())",
-           proof="tests/formal/test_pcie_reads.py::test_read_requests[512]"),
+    _pcie("pcie-read-longer-than-mrrs", "read_splitter", "(MIN_PAYLOAD_BYTES << size) //",
+          "(MIN_PAYLOAD_BYTES << size + (size == 1)) //", "test_pcie_reads.py::test_read_requests[128]"),
+    _pcie("pcie-read-last-enables", "read_splitter", "single.eq((beats == 1) & offset[2:].all())",
+          "single.eq(offset[2:].all())", "test_pcie_reads.py::test_read_requests[512]"),
+    _pcie("pcie-tag-lost", "event_pair", "m.d.sync += self.later[0].valid.eq(1)",
+          "m.d.sync += self.later[0].valid.eq(0)", "test_pcie_tags.py::test_pool[32]"),
+    _pcie("pcie-tag-twice", "event_pair", "event.valid & (bits[0].data ^ bits[1].data)", "event.valid",
+          "test_pcie_tags.py::test_pool[32]"),
+    _pcie("pcie-tag-not-delayed", "tag_pool", "delayed.o.ready.eq(~pair.later[0].valid)", "delayed.o.ready.eq(1)",
+          "test_pcie_tags.py::test_pool[64]"),
+    _pcie("pcie-tag-changes", "tag_pool", "with m.If(~self.hold):", "with m.If(1):",
+          "test_pcie_tags.py::test_pool[64]"),
 ]
 
 

@@ -13,18 +13,11 @@ from hw.dma_engine.layouts import Check, read_beat_layout, request_layout, segme
 from hw.dma_engine.mover.buffer import BeatBuffer
 from hw.dma_engine.mover.sequencer import WriteSequencer
 from tests.formal.delivery import stable
-from tests.formal.small import DMA, assume_segment
+from tests.formal.small import DMA, assume_constant, assume_segment
 from tests.harness.formal import prove
 from tests.harness.internals import elaborated, internal, opened
 
 pytestmark = [pytest.mark.formal, pytest.mark.long]
-
-
-def _constant(m, value):
-    """Assume that the solver chooses ``value`` once."""
-    before, known = Signal.like(value, name="before"), Signal(name="known")
-    m.d.sync += [before.eq(value), known.eq(1)]
-    m.d.comb += Assume(~known | (value == before))
 
 
 class Numbered(wiring.Component):
@@ -50,7 +43,7 @@ class Numbered(wiring.Component):
         dut = Scheduler(DMA)
         m.submodules.dut = parts = elaborated(dut)
         heads, watched = dut.queue_heads, self.watched
-        _constant(m, watched)
+        assume_constant(m, watched)
         m.d.comb += [
             heads.ready.eq(self.ready), heads.more.eq(self.more),
             heads.request.eq(Mux(heads.queue == watched, self.request, self.other)),
@@ -127,7 +120,7 @@ class Announced(wiring.Component):
         m = Module()
         dut = BeatBuffer(DMA)
         m.submodules.dut = parts = elaborated(dut)
-        _constant(m, self.watched)
+        assume_constant(m, self.watched)
         m.d.comb += [
             dut.launch.read.eq(self.launch), dut.launch.payload.tag.eq(self.launch_tag),
             dut.launch.payload.segment.eq(self.segment), dut.targets.slow.eq(self.slow), dut.r.valid.eq(self.r_valid),
