@@ -67,7 +67,9 @@ class CompletionCheck(wiring.Component):
         found, kind = self.found.payload, self.found.payload.kind
         completion, record, state = found.completion, found.record, found.state
         move, arrived, ignored, live, due = Signal(), Signal(), Signal(), Signal(), Signal()
-        ignoring = Signal()     # the current completion, until its last beat
+        # The current completion is ignored until its last beat: no request waited for it, or its tag has expired since.
+        ignoring = Signal()
+        current = Signal(self.completed.tag.shape())
         m.d.comb += [
             move.eq(self.found.valid & self.checked.ready), self.found.ready.eq(self.checked.ready),
             arrived.eq(kind == Termination.NONE),
@@ -75,7 +77,9 @@ class CompletionCheck(wiring.Component):
             live.eq((kind == Termination.REFUSED) | state.waiting & ~ignored), due.eq(live & (state.left != 0)),
         ]
         with m.If(move & arrived):
-            m.d.sync += ignoring.eq(ignored & ~completion.last)
+            m.d.sync += [ignoring.eq(ignored & ~completion.last), current.eq(completion.tag)]
+        with m.Elif(move & (kind == Termination.EXPIRED) & (completion.tag == current)):
+            m.d.sync += ignoring.eq(1)
 
         errors = self._classify(m, found, arrived)
         wrong, last = Signal(), Signal()
