@@ -187,6 +187,12 @@ MUTANTS = [
           "test_pcie_tags.py::test_pool[64]"),
     _pcie("pcie-tag-changes", "tag_pool", "with m.If(~self.hold):", "with m.If(1):",
           "test_pcie_tags.py::test_pool[64]"),
+    _pcie("pcie-tag-before-expiry", "completion_check", "(kind == Termination.EXPIRED) | (kind == Termination.REFUSED)",
+          "(kind != Termination.NONE)", "test_pcie_completions.py::test_completions[32]"),
+    _pcie("pcie-tag-completes-twice", "completion_finder", "state.waiting.eq(updates.state.waiting & exists)",
+          "state.waiting.eq(exists)", "test_pcie_completions.py::test_completions[32]"),
+    _pcie("pcie-tag-of-torn-completion", "completion_check", "m.d.sync += ignoring.eq(1)",
+          "m.d.sync += ignoring.eq(ignoring)", "test_pcie_completions.py::test_completions[32]"),
 ]
 
 

@@ -6,8 +6,9 @@ from amaranth.hdl import Assume, Module, Mux, Signal
 from hw.ace.config import AceConfig
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.config import DmaConfig
+from hw.pcie.config import PcieConfig
 
-__all__ = ["ACE", "DMA", "assume_constant", "assume_legal_cache", "assume_segment", "swept"]
+__all__ = ["ACE", "DMA", "assume_constant", "assume_legal_cache", "assume_segment", "pcie", "swept"]
 
 DMA = DmaConfig(data_width=64, queues=2, queue_depth=4, entries=16, window=4, regions=4, pages=4, tags=4,
                 buffer_beats=16, segment_bytes=32, extended=2, ring_depth=4, connections=2)
@@ -18,6 +19,11 @@ ACE = AceConfig(data_width=64, lanes=1, prod=False, fp8=False, avg=False, widen=
                 link_beats=16, replay_beats=32, queues=2, queue_depth=2, regions=2, communicators=2, program_words=256,
                 extent_rows=16)
 """The minimum of every field of :class:`AceConfig`."""
+
+
+def pcie(tags: int, *, data_width: int = 128) -> PcieConfig:
+    """Sizes of a PCIe adapter with this number of tags."""
+    return PcieConfig(data_width=data_width, axi_id_width=2, doorbell_addr_width=13, tags=tags, order_rows=32)
 
 
 def assume_constant(m: Module, value) -> None:

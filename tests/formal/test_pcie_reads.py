@@ -8,10 +8,11 @@ from amaranth.lib.wiring import In
 
 from hw.common.sizes import PAGE_BYTES
 from hw.pcie.attributes import tlp_attributes
-from hw.pcie.config import DWORD_BYTES, MIN_PAYLOAD_BYTES, PcieConfig
+from hw.pcie.config import DWORD_BYTES, MIN_PAYLOAD_BYTES
 from hw.pcie.layouts import read_burst_layout
 from hw.pcie.requester.read_splitter import ReadSplitter
 from tests.formal.delivery import stable
+from tests.formal.small import pcie
 from tests.harness.formal import prove
 from tests.harness.internals import elaborated, internal
 
@@ -102,5 +103,4 @@ class Requests(wiring.Component):
 
 @pytest.mark.parametrize("data_width", [128, 512])
 def test_read_requests(data_width):
-    config = PcieConfig(data_width=data_width, axi_id_width=2, doorbell_addr_width=13, tags=32, order_rows=32)
-    prove(Requests(config), name=f"pcie-reads-{data_width}", depth=2, mode="prove")
+    prove(Requests(pcie(32, data_width=data_width)), name=f"pcie-reads-{data_width}", depth=2, mode="prove")

@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tags of the PCIe adapter's reads: each is in one place, is handed out only while free, and returns once. By induction.
-"""
+"""Tags of the PCIe adapter's reads: handed out only while free, and free again once per use. By induction."""
 
 import pytest
 from amaranth.hdl import Assert, Assume, Cat, Format, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from hw.pcie.config import PcieConfig
 from hw.pcie.requester.tag_pool import FEW_BITS, TagPool
-from tests.formal.small import assume_constant, swept
+from tests.formal.small import assume_constant, pcie, swept
 from tests.harness.formal import prove
-from tests.harness.internals import elaborated, internal, opened
+from tests.harness.internals import elaborated, internal, opened, row_of
 
 pytestmark = [pytest.mark.formal, pytest.mark.long]
-
-
-def _config(tags):
-    return PcieConfig(data_width=128, axi_id_width=2, doorbell_addr_width=13, tags=tags, order_rows=32)
 
 
 class Pooled(wiring.Component):
@@ -52,7 +46,7 @@ class Pooled(wiring.Component):
         assume_constant(m, Cat(watched, self.row))
         done = swept(m, dut.init, config.sweep_rows)
 
-        # -- The tag: free from the sweep or its return on, in use until both events have come, then returning.
+        # -- The tag: free from the sweep or its return on, in use until the later of its events, then returning.
         names = ["few", "many"][:1 + (count > 1 << FEW_BITS)]
         queues = [getattr(parts.submodules, name) for name in names]
         free, used, returning, delivered, completed = (Signal(name=name) for name in (
@@ -98,7 +92,7 @@ class Pooled(wiring.Component):
         # -- The invariant: where the tag is.
         later, delayed = parts.submodules.pair.later, parts.submodules.delayed
         tables = opened(parts, "pair")
-        bits = [_row(m, opened(tables, name).submodules.memory, watched) for name in ("first", "second")]
+        bits = [row_of(m, opened(tables, name).submodules.memory, watched) for name in ("first", "second")]
         here = [event.valid & (event.tag == watched) for event in later]
         inside = [self._assert_held(m, name, queue, opened(parts, name))
                   for name, queue in zip(names, queues, strict=True)]
@@ -146,20 +140,13 @@ class Pooled(wiring.Component):
             Assert(queue.o.valid == (queue.level != 0), Format("{} valid", name)),
             Assert(queue.level <= depth, Format("{} level", name)),
             Assert(write.addr == (oldest + in_rows)[:len(oldest)], Format("{} written", name)),
-            Assert(~here | has(place, _row(m, storage, place)), Format("{} place", name)),
-            Assert(~has(row, _row(m, storage, row)) | here & (place == row), Format("{} rows", name)),
+            Assert(~here | has(place, row_of(m, storage, place)), Format("{} place", name)),
+            Assert(~has(row, row_of(m, storage, row)) | here & (place == row), Format("{} rows", name)),
             Assert(~shown | inside, Format("{} shown", name)), Assume(true),
         ]
         return inside
 
 
-def _row(m, memory, number):
-    """Contents of a row."""
-    port = memory.read_port(domain="comb")
-    m.d.comb += port.addr.eq(number)
-    return port.data
-
-
 @pytest.mark.parametrize("tags", [32, 64, 256])
 def test_pool(tags):
-    prove(Pooled(_config(tags)), name=f"pcie-tag-pool-{tags}", depth=2, mode="prove")
+    prove(Pooled(pcie(tags)), name=f"pcie-tag-pool-{tags}", depth=2, mode="prove")

@@ -3,7 +3,7 @@
 
 from amaranth.hdl import Signal
 
-__all__ = ["elaborated", "internal", "opened"]
+__all__ = ["elaborated", "internal", "opened", "row_of"]
 
 
 def internal(parts, name):
@@ -39,3 +39,10 @@ def opened(parts, name):
     module = elaborated(component)
     parts._named_submodules[name] = (module, location)
     return module
+
+
+def row_of(m, memory, number):
+    """Contents of a row of ``memory``, which is not elaborated yet; ``number`` is a Value or int."""
+    port = memory.read_port(domain="comb")
+    m.d.comb += port.addr.eq(number)
+    return port.data
