@@ -73,9 +73,9 @@ class WriteHeaders(wiring.Component):
         lane, tlp = self.config.lane_bits, header.tlp
         # Positions of bytes within the longest payload: no TLP crosses its end.
         index = beat.index[:payload_index_bits(self.config)]
-        begun, first_before, last_before = Signal(), Signal(len(index) + lane), Signal(len(index) + lane)
-        first, last = Signal.like(first_before), Signal.like(last_before)
-        number, single = Signal(BURST_BITS), Signal()
+        begun, number, single = Signal(name="begun"), Signal(BURST_BITS, name="number"), Signal()
+        first, last, first_before, last_before = (Signal(len(index) + lane, name=name) for name in (
+            "first", "last", "first_before", "last_before"))
         m.d.comb += [
             first.eq(Mux(begun, first_before, Cat(beat.first, index))),
             last.eq(Mux(beat.any, Cat(beat.last, index), last_before)),
@@ -91,7 +91,7 @@ class WriteHeaders(wiring.Component):
             m.d.sync += [begun.eq(~beat.cut & (begun | beat.any)), first_before.eq(first), last_before.eq(last)]
 
         # The burst up to the beat before: it has a TLP, a refused one; the address of its last TLP.
-        some, wrong, address = Signal(), Signal(), Signal(ADDR_WIDTH - 2)
+        some, wrong, address = Signal(name="some"), Signal(name="wrong"), Signal(ADDR_WIDTH - 2, name="address")
         error = Signal()
         m.d.comb += [
             error.eq(wrong | beat.refused), self.bursts.valid.eq(self.i.valid & beat.end & ~beat.message),

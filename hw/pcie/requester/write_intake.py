@@ -79,7 +79,8 @@ class WriteIntake(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beat, taken = self.beats.payload, self.o.payload
-        pending, message, inside = Signal(), Signal(MessageLayout, reset_less=True), Signal()
+        pending, inside = (Signal(name=name) for name in ("pending", "inside"))
+        message = Signal(MessageLayout, reset_less=True)
         turn, accept, inject = Signal(), Signal(), Signal()
         m.d.comb += [
             turn.eq(pending & ~inside & self.settings.bus_master), inject.eq(turn & self.open),

@@ -67,7 +67,7 @@ class WriteSplitter(wiring.Component):
         beat, taken = self.i.payload, self.o.payload
         strobes = StrobeSummary(beat.strobes)
         # The TLP up to the beat before: it has a strobed byte, its latest byte is one, it has several ranges.
-        begun, joined, several = Signal(), Signal(), Signal()
+        begun, joined, several = (Signal(name=name) for name in ("begun", "joined", "several"))
         cut, another, wrong, live = Signal(), Signal(), Signal(), Signal()
         bottom = beat.strobes.bottom
         m.d.comb += [
