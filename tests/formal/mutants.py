@@ -193,6 +193,14 @@ MUTANTS = [
           "state.waiting.eq(exists)", "test_pcie_completions.py::test_completions[32]"),
     _pcie("pcie-tag-of-torn-completion", "completion_check", "m.d.sync += ignoring.eq(1)",
           "m.d.sync += ignoring.eq(ignoring)", "test_pcie_completions.py::test_completions[32]"),
+    _pcie("pcie-write-longer-than-mps", "write_intake", "self.settings.max_payload >= number",
+          "self.settings.max_payload + 1 >= number", "test_pcie_writes.py::test_write_requests[128]"),
+    _pcie("pcie-write-first-enables", "write_headers", " & Mux(single, _up_to(last[:2]), 0b1111)", "",
+          "test_pcie_writes.py::test_write_requests[128]"),
+    _pcie("pcie-write-last-enables", "write_headers", "Mux(single, 0, _up_to(last[:2]))", "_up_to(last[:2])",
+          "test_pcie_writes.py::test_write_requests[512]"),
+    _pcie("pcie-write-gap", "write_splitter", "(bottom | begun) | bottom & begun & ~joined", "(bottom | begun)",
+          "test_pcie_writes.py::test_write_requests[128]"),
 ]
 
 
