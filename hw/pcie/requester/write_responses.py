@@ -75,7 +75,8 @@ class WriteResponses(wiring.Component):
 
         # Flushes: all from the end of the burst to the response, and those that may be requested.
         burst, oldest = self.bursts.payload, ended.o.payload
-        number, flushes, due = Signal(BURST_BITS), Signal(range(_FLUSHES + 1)), Signal(range(_FLUSHES + 1))
+        number = Signal(BURST_BITS)
+        flushes, due = Signal(range(_FLUSHES + 1)), Signal(range(_FLUSHES + 1))
         sent, release, request, finish = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             ended.i.valid.eq(self.bursts.valid), requests.i.valid.eq(self.bursts.valid & burst.flush),
