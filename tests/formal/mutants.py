@@ -201,6 +201,14 @@ MUTANTS = [
           "test_pcie_writes.py::test_write_requests[512]"),
     _pcie("pcie-write-gap", "write_splitter", "(bottom | begun) | bottom & begun & ~joined", "(bottom | begun)",
           "test_pcie_writes.py::test_write_requests[128]"),
+    _pcie("pcie-response-to-untaken", "write_queue", "self.oldest.valid.eq(made != sent)",
+          "self.oldest.valid.eq(taken != sent)", "test_pcie_order.py::test_responses"),
+    _pcie("pcie-flush-before-write", "write_responses", "sent & (oldest.flush | merge.i[0].ready)",
+          "oldest.flush | sent & merge.i[0].ready", "test_pcie_order.py::test_responses"),
+    _pcie("pcie-data-before-commit", "write_buffer", "reading != good", "reading != written",
+          "test_pcie_order.py::test_payload"),
+    _pcie("pcie-data-dropped", "write_buffer", "Mux(self.write.drop, good, after)", "after",
+          "test_pcie_order.py::test_payload"),
 ]
 
 

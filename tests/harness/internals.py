@@ -2,6 +2,7 @@
 """Signals inside a block, for the invariants of proofs by induction."""
 
 from amaranth.hdl import Signal
+from amaranth.hdl._xfrm import TransformedElaboratable
 
 __all__ = ["elaborated", "internal", "opened", "row_of"]
 
@@ -36,8 +37,13 @@ def elaborated(component):
 def opened(parts, name):
     """Elaborate the submodule ``name`` of the module ``parts`` in its place, and return its module."""
     component, location = parts._named_submodules[name]
-    module = elaborated(component)
-    parts._named_submodules[name] = (module, location)
+    if isinstance(component, TransformedElaboratable):
+        module = elaborated(component._elaboratable_)
+        replaced = TransformedElaboratable(module)
+        replaced._transforms_ = component._transforms_
+    else:
+        replaced = module = elaborated(component)
+    parts._named_submodules[name] = (replaced, location)
     return module
 
 
