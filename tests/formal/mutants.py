@@ -209,6 +209,12 @@ MUTANTS = [
           "test_pcie_order.py::test_payload"),
     _pcie("pcie-data-dropped", "write_buffer", "Mux(self.write.drop, good, after)", "after",
           "test_pcie_order.py::test_payload"),
+    _pcie("pcie-packet-sent-early", "rq", "Mux(rq.tvalid & rq.tready, beats.payload.writes, 0)",
+          "Mux(rq.tvalid, beats.payload.writes, 0)", "test_pcie_packets.py::test_packets"),
+    _pcie("pcie-packet-without-load", "rq_schedule", "placed.loads.eq(end[:bits] >= table(lane, limits))",
+          "placed.loads.eq(end[:bits] > table(lane, limits))", "test_pcie_packets.py::test_packets"),
+    _pcie("pcie-packet-interrupted", "rq_schedule", "read_low.eq(~self.busy & can_read & ~write_low)",
+          "read_low.eq(can_read & ~write_low)", "test_pcie_packets.py::test_packets"),
 ]
 
 
