@@ -2,10 +2,13 @@
 """The read path with wrong, lost, late and unexpected completions."""
 
 import random
+from collections import Counter
 
 import pytest
 
-from tests.pcie.requester.read_bench import Rates, run_reads
+from hw.pcie.requester.reads import ReadPath
+from tests.harness.cell import run_cell
+from tests.pcie.requester.read_bench import SMALL, Rates, run_reads
 from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS, unexpected
 
 pytestmark = pytest.mark.long
@@ -169,6 +172,58 @@ def test_request_during_an_unexpected_completion(seed):
                 await bench.step()
 
     run_reads(rng, body)
+
+
+def test_tag_that_expires_inside_a_completion():
+    """The rest of a completion is dropped if its tag has expired since its start, even if the tag is now in use."""
+    dut, tags, beats = ReadPath(SMALL), [], Counter()
+
+    async def testbench(ctx):
+        async def step(count=1):
+            for _ in range(count):
+                if ctx.get(dut.tlps.valid):
+                    tags.append(ctx.get(dut.tlps.payload.tag))
+                beats[ctx.get(dut.beats.payload.id)] += ctx.get(dut.beats.valid)
+                await ctx.tick()
+
+        async def read(number):
+            for name, value in (("id", number), ("addr", number << 12), ("len", 3)):
+                ctx.set(dut.bursts.payload[name], value)
+            ctx.set(dut.bursts.valid, 1)
+            while not ctx.get(dut.bursts.ready):
+                await step()
+            await step()
+            ctx.set(dut.bursts.valid, 0)
+
+        async def complete(**fields):
+            for name, value in fields.items():
+                ctx.set(dut.completions.payload[name], value)
+            ctx.set(dut.completions.valid, 1)
+            await step()
+            ctx.set(dut.completions.valid, 0)
+
+        for name, value in (("bus_master", 1), ("max_read", 2), ("timeout", TIMEOUT)):
+            ctx.set(getattr(dut.settings, name), value)
+        ctx.set(dut.tlps.ready, 1)
+        ctx.set(dut.beats.ready, 1)
+        await step(SMALL.sweep_rows + 2)
+        for number in range(32):
+            await read(number)
+        await step(4)
+        # It has all bytes, and is not marked as the last one.
+        await complete(tag=tags[0], first=1, last=0, dwords=64, byte_count=256)
+        await step(6 * TIMEOUT)
+        assert ctx.get(dut.idle)
+        for number in range(32):
+            await read(32 + number)
+        await step(4)
+        assert tags[0] in tags[32:]
+        await complete(first=0, last=1)
+        await step(6 * TIMEOUT)
+        assert ctx.get(dut.idle)
+
+    run_cell(dut, testbench)
+    assert len(tags) == 64 and beats == Counter({number: 4 for number in range(64)})
 
 
 @pytest.mark.parametrize("ends_with", ["poisoned", None])
