@@ -154,7 +154,7 @@ class Ended(wiring.Component):
         return Cat(completion[name] for name, _ in self._common())
 
     def _measured(self, fields):
-        """What CompletionFinder derives from them."""
+        """Values that CompletionFinder derives from them."""
         lane, dwords = self.config.lane_bits, self.config.dword_lane_bits
         end = (fields.address[2:lane] + fields.dwords)[:len(fields.dwords) + 1]
         return {

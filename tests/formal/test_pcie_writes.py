@@ -85,7 +85,7 @@ class Requests(wiring.Component):
         return m
 
     def _expect(self, m, intake, parts, now, before):
-        """What is accepted in this cycle, after ``before``."""
+        """Derive what is accepted in this cycle, after ``before``."""
         lane, size, beat = self.config.lane_bits, self.config.beat_bytes, self.beat
         inside, pending, turn, message = ~before.last, Signal(), Signal(), Signal(MessageLayout)
         accepted, strobes, starts = self.valid & intake.beats.ready, Signal(size), Signal(size)
@@ -207,7 +207,7 @@ class Requests(wiring.Component):
         ]
 
     def _assert_invariant(self, m, o, parts, taken, split, past):
-        """What the registers of the parts have of the beats that passed them."""
+        """The registers of the parts hold the beats that passed them."""
         lane, beat, block = self.config.lane_bits, o.payload, slice(self.config.lane_bits, BLOCK_BITS)
         live = taken.valid | ~taken.last
         m.d.comb += Assert(o.valid == taken.valid, Format("taken"))

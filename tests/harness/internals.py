@@ -38,6 +38,7 @@ def opened(parts, name):
     """Elaborate the submodule ``name`` of the module ``parts`` in its place, and return its module."""
     component, location = parts._named_submodules[name]
     if isinstance(component, TransformedElaboratable):
+        component._MustUse__used = True
         module = elaborated(component._elaboratable_)
         replaced = TransformedElaboratable(module)
         replaced._transforms_ = component._transforms_
