@@ -175,7 +175,6 @@ class Requests(wiring.Component):
                    & (tlp.lane == 0) & (header.beats == 1), Format("a message")),
         ]
 
-
     def _assert_bursts(self, m, splitter, headers, parts, beat):
         """The outcome of each burst."""
         burst, tlp = headers.bursts.payload, headers.headers.payload.tlp
