@@ -18,6 +18,8 @@ from tests.harness.formal import prove
 pytestmark = [pytest.mark.formal, pytest.mark.long]
 
 DWORD = 32
+NUMBER = 6
+"""Bits of the number of a DW: more DW do not move within the depth."""
 
 
 class Packets(wiring.Component):
@@ -39,11 +41,12 @@ class Packets(wiring.Component):
         config = self.config
         m.submodules.dut = dut = RequestPacker(config)
         count, rq, write, lanes = config.beat_dwords, dut.rq, self.write, config.dword_lane_bits
-        number = Signal(DWORD - lanes)
+        number = Signal(NUMBER - lanes)
         m.d.comb += [
             dut.writes.valid.eq(self.writes), dut.writes.payload.eq(write), dut.reads.valid.eq(self.reads),
             dut.reads.payload.eq(self.read), dut.data.valid.eq(1), rq.tready.eq(self.ready),
-            dut.data.payload.eq(Cat(Cat(Const(position, lanes), number) for position in range(count))),
+            dut.data.payload.eq(Cat(
+                Cat(Const(position, lanes), number, Const(0, DWORD - NUMBER)) for position in range(count))),
             Assume((write.dwords != 0) & (write.dwords <= MAX_PAYLOAD_BYTES // DWORD_BYTES)),
         ]
         stable(m, dut.writes, Assume, "write")
@@ -63,8 +66,8 @@ class Packets(wiring.Component):
 
         # -- The write: those ahead of it that have not started, the number of its first DW, and its DW sent.
         accepted, watching, ours = dut.writes.valid & dut.writes.ready, Signal(), Signal()
-        waiting, ahead, header = Signal(8), Signal(8), Signal(write_tlp_layout(config))
-        beats, base, first, done = Signal(8), Signal(8), Signal(10), Signal(10)
+        waiting, ahead, header = Signal(3), Signal(3), Signal(write_tlp_layout(config))
+        beats, base, first, done = Signal(NUMBER), Signal(NUMBER), Signal(NUMBER), Signal(NUMBER)
         m.d.comb += beats.eq((write.lane + write.dwords + count - 1) >> lanes)
         m.d.sync += waiting.eq(waiting + accepted - starts_write)
         with m.If(accepted):
@@ -92,12 +95,12 @@ class Packets(wiring.Component):
             Assert(~body | (rq.tlast == (left <= count)), Format("the end of a packet")),
             *(Assert(~body | (rq.tkeep[position] == (left > position)), Format("the length of a packet"))
               for position in range(count)),
-            *(Assert(~body | (left <= position) | (rq.tdata.word_select(position, DWORD)[:10] == (
-                first + done + position)[:10]), Format("other data")) for position in range(count)),
+            *(Assert(~body | (left <= position) | (rq.tdata.word_select(position, DWORD) == (
+                first + done + position)[:NUMBER]), Format("other data")) for position in range(count)),
         ]
 
         # -- Writes that RQ has accepted, and not reported.
-        ended = Signal(8)
+        ended = Signal(3)
         m.d.sync += ended.eq(ended + (moves & rq.tlast & Mux(starts, starts_write, is_write)) - dut.sent)
         m.d.comb += Assert(~dut.sent | (ended != 0), Format("a write is reported before RQ has accepted it"))
         return m
