@@ -173,6 +173,8 @@ MUTANTS = [
          "known.eq(1),", "test_handshake.py::test_handshake"),
     _ace("fsm-grant-back-lost", "pool/fsm", "self.signals.valid.eq((more | more_back) &",
          "self.signals.valid.eq(more &", "test_fsm.py::test_fsm"),
+    _ace("fsm-mark-kept", "pool/fsm", "Mux(self.start.valid, 0, more_marks | news & ~self.signals.ready)",
+         "more_marks | news & ~self.signals.ready", "test_fsm.py::test_fsm"),
     _ace("fsm-last-packet", "pool/fsm", "may & there & (left != 0) & ~packets.taken", "may & there & (left > length) & "
          "~packets.taken", "test_fsm.py::test_fsm"),
     _pcie("pcie-read-longer-than-mrrs", "read_splitter", "(MIN_PAYLOAD_BYTES << size) //",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An FSM of the pool never waits for nothing: while it has a chunk, it makes a step within a few cycles, or a neighbour
-still has to deliver what it waits for. By induction, for any program.
+still has to deliver what it waits for. Before the end of the fill, a GRANT is of receives that marks permit. By
+induction, for any program.
 """
 
 import pytest
@@ -107,6 +108,7 @@ class Enabled(wiring.Component):
                    | (current.span != 0), Format("span")),
             Assert(~state_is("ENTER") | (current.sends == 0) | (current.span != 0), Format("span")),
             Assert(Cat(state_is(name) for name in STATES).any(), Format("no state")),
+            Assert(~internal(parts, "news") | (internal(parts, "marks") != 0), Format("a mark before the start")),
         ]
         return m
 

@@ -103,7 +103,8 @@ class Fsm(wiring.Component):
             m.d.sync += [chunk.ended.eq(1), chunk.filled.eq(~self.filled.payload.error)]
 
         # Receives that marks permit to grant: ones below; and whether they permit sends.
-        marks, opened, parted = Signal(range(MAX_RANKS)), Signal(), Signal()
+        marks = Signal(range(MAX_RANKS))
+        opened, parted = Signal(), Signal()
         more_marks, permits = Signal(), Signal()            # the next send may read what it needs
         m.d.comb += more_marks.eq(self.marked.valid & (self.marked.payload == chunk.slot) & ~(marks[0] & ~opened))
         with m.If(self.marked.valid & (self.marked.payload == chunk.slot)):
@@ -181,7 +182,8 @@ class Fsm(wiring.Component):
         more, more_back = Signal(), Signal()               # than was reported to it; to the other neighbour
         whole, news = Signal(), Signal()                   # all may be granted; more may be, by a mark
         m.d.comb += whole.eq(chunk.filled | chunk.early)
-        m.d.sync += news.eq(more_marks | news & ~self.signals.ready)
+        # A mark before the start may be another chunk's, which has had this slot.
+        m.d.sync += news.eq(Mux(self.start.valid, 0, more_marks | news & ~self.signals.ready))
         header = self.signals.payload.header
         m.d.comb += [
             self.signals.valid.eq((more | more_back) & (whole | news)),
