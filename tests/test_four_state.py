@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DMA engine without initial values: X in Icarus Verilog until a reset or a write.
+"""Engines without initial values: X in Icarus Verilog until a reset or a write.
 
 Icarus is this machine's, or the package of Debian's, which is downloaded once; without either, its tests are skipped.
 """
@@ -8,14 +8,21 @@ import re
 
 import pytest
 
+from hw.ace.engine import AceEngine
 from hw.dma_engine.config import TINY
 from hw.dma_engine.engine import DmaEngine
 from hw.errors import UserError
-from sim.four_state import Script, find_icarus, simulate
+from sim.ace.fuzz import FUZZED
+from sim.four_state import ROUND, UNEVEN, collectives, copies, find_icarus, simulate, with_random_values
 from sim.verilator.design import Design, verilog_of
 from sim.verilator.initial_values import without_initial_values
 
 pytestmark = pytest.mark.long
+
+DMA, ACE = "dma_engine", "ace_engine"
+SESSION = "session__number"
+"""A register that is kept over reset. A link works with any value; X would stay X."""
+SRAM = [f"bank_{number}" for number in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +35,31 @@ def icarus():
 
 @pytest.fixture(scope="module")
 def text():
-    return verilog_of(Design(DmaEngine, TINY), name="dma_engine", assertions=False)
+    return verilog_of(Design(DmaEngine, TINY), name=DMA, assertions=False)
+
+
+@pytest.fixture(scope="module")
+def accelerator():
+    return verilog_of(Design(AceEngine, FUZZED), name=ACE, assertions=False)
+
+
+def _of_collectives(icarus, text, folder, calls=ROUND, *, seed=1, random=(SESSION,)):
+    """Findings of two accelerators, each with two links to the other."""
+    text = with_random_values(without_initial_values(text), random)
+    return simulate(icarus, text, collectives(FUZZED, calls, seed=seed), folder, top=ACE)
 
 
 def test_no_x_of_rtl(icarus, text, tmp_path):
-    assert simulate(icarus, without_initial_values(text), Script(TINY), tmp_path).findings == []
+    assert simulate(icarus, without_initial_values(text), [copies(TINY)], tmp_path, top=DMA) == []
+
+
+def test_no_x_of_collectives(icarus, accelerator, tmp_path, seed):
+    assert _of_collectives(icarus, accelerator, tmp_path, seed=seed) == []
+
+
+def test_no_x_of_uneven_collectives(icarus, accelerator, tmp_path, seed):
+    """Links carry the padding of the last columns, which is of the SRAM's earlier contents."""
+    assert _of_collectives(icarus, accelerator, tmp_path, UNEVEN, seed=seed, random=(SESSION, *SRAM)) == []
 
 
 def _without_reset(text, module, register):
@@ -51,21 +78,29 @@ def _without_reset(text, module, register):
     (r"\dma_engine.mover.read.credit", "available", "events__read__valid"),
 ])
 def test_a_missing_reset_is_found(icarus, text, tmp_path, module, register, shown):
-    wrong = _without_reset(text, module, register)
-    found = simulate(icarus, without_initial_values(wrong), Script(TINY), tmp_path).findings
-    assert shown in {finding.what for finding in found}
+    wrong = without_initial_values(_without_reset(text, module, register))
+    assert shown in {finding.what for finding in simulate(icarus, wrong, [copies(TINY)], tmp_path, top=DMA)}
 
 
-def test_a_wrong_byte_is_found(icarus, text, tmp_path):
+@pytest.mark.parametrize("module, register, shown", [
+    (r"\ace_engine.sweep", "done", "s_axil__rdata"),
+    (r"\ace_engine.network.link_0.control", "session__state", "link_down"),
+    (r"\ace_engine.chunks.drain.credit", "available", "no end"),
+])
+def test_a_missing_reset_of_accelerators_is_found(icarus, accelerator, tmp_path, module, register, shown):
+    wrong = _without_reset(accelerator, module, register)
+    assert shown in {finding.what for finding in _of_collectives(icarus, wrong, tmp_path)}
+
+
+def test_wrong_bytes_are_found(icarus, text, tmp_path):
     """And a copy that never ends."""
-    script, text = Script(TINY), without_initial_values(text)
-    script.moves[1] = (script.moves[1][0] + 1, *script.moves[1][1:])
-    words = list(Script(TINY).words())
-    script.words = lambda: iter(words)
-    found = simulate(icarus, text, script, tmp_path).findings
-    assert [finding.what for finding in found] == ["a copied byte"] * 8
-    script.words = lambda: iter(words[:2])
-    found = simulate(icarus, text, script, tmp_path, cycles=2000).findings
+    work, text = copies(TINY), without_initial_values(text)
+    after = bytearray(work.after)
+    for at in (0, 0x4000, 0xFFFF):
+        after[at] ^= 1
+    found = simulate(icarus, text, [work._replace(after=bytes(after))], tmp_path, top=DMA)
+    assert [finding.what for finding in found] == ["a byte of memory"] * 3
+    found = simulate(icarus, text, [work._replace(stores=work.stores[:2])], tmp_path, top=DMA, cycles=2000)
     assert [finding.what for finding in found] == ["no end"]
 
 

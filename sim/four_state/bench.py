@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A testbench in Verilog for a DMA engine: registers, stores, a memory, and checks for X.
+"""A testbench in Verilog for a DMA engine, or for a ring of accelerators: registers, stores, memories, checks for X.
 
 ::
 
-    result = simulate(icarus, without_initial_values(text), Script(TINY), folder)
-    assert not result.findings
+    text = without_initial_values(verilog_of(Design(DmaEngine, TINY), name="dma_engine"))
+    assert simulate(icarus, text, [copies(TINY)], folder, top="dma_engine") == []
 
-After reset, no ``valid``, ``ready`` or interrupt is X in any cycle; while a ``valid`` is 1, no bit of its payload is X,
-but for W data without a strobe. A checksum covers all of them in all cycles: it is equal for equal behaviour. At the
-end the copied bytes and the completion words are as they should be.
+In reset and after it, no output without a ``valid``, no ``valid`` and no ``ready`` is X in any cycle; while a ``valid``
+is 1, no bit of its payload is X, but for W data without a strobe. At the end all bytes of memory are as they should be.
+Payloads of inputs are X while their ``valid`` is 0.
 """
 
 import re
@@ -16,81 +16,47 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dmace.drivers.dma import DmaDriver
-from dmace.drivers.registers import wait
-from hw.dma_engine.config import DmaConfig
-from hw.dma_engine.words import Command, NativeWord
 from sim.four_state.icarus import Icarus
+from sim.four_state.start import started
+from sim.four_state.work import SIZE, Work
 
-__all__ = ["Finding", "Result", "Script", "simulate"]
+__all__ = ["Finding", "simulate"]
 
-_BASE, _SOURCE, _DESTINATION, _WORDS, _SIZE = 1 << 32, 0, 0x4000, 0x8000, 1 << 16
-_DOMAIN, _QUEUE = 3, 1
+_MOST = 100
+_STREAM = ("payload", "valid", "ready")
 
 
 class Finding(NamedTuple):
-    """A line of the testbench: simulated time in ns, and what is X or wrong."""
+    """A line of the testbench: simulated time in ns, the engine's number, and what is X or wrong."""
 
     time: int
+    engine: int
     what: str
 
 
-class Result(NamedTuple):
-    """At most 400 findings, none if all is well, and the checksum of all valid outputs."""
+class _Port(NamedTuple):
+    """A port of the engine."""
 
-    findings: list[Finding]
-    checksum: str
+    direction: str
+    name: str
+    width: int
 
-
-class _Recorder:
-    """A bus of which writes are recorded and which reads 0."""
-
-    def __init__(self) -> None:
-        self.writes: list[tuple[int, int]] = []
-
-    async def read(self, offset: int) -> int:
-        return 0
-
-    async def write(self, offset: int, value: int) -> None:
-        self.writes.append((offset, value))
+    @property
+    def range(self) -> str:
+        return f"[{self.width - 1}:0]"
 
 
-class Script:
-    """Configuration of a queue, and copies of it.
-
-    Parameters
-    ----------
-    config : DmaConfig
-    lengths : sequence of int
-        Bytes of the copies, from and to odd addresses; at most 2048.
-    """
-
-    def __init__(self, config: DmaConfig, lengths: Sequence[int] = (1, 8, 61, 300, 1100)) -> None:
-        bus = _Recorder()
-        driver = DmaDriver(bus, config)
-        wait(driver.define_region(2, base=_BASE + _SOURCE, length=0x4000, domain=_DOMAIN, writable=False))
-        wait(driver.define_region(3, base=_BASE + _DESTINATION, length=0x4000, domain=_DOMAIN, readable=False))
-        wait(driver.configure_queue(_QUEUE, domain=_DOMAIN, sc=_BASE + _WORDS, rc=_BASE + _WORDS + 8))
-        wait(driver.command(_QUEUE, Command.START))
-        self.writes = bus.writes
-        self.moves = [(2049 * number % 0x3000 + 5, 2100 * number + 3, length) for number, length in enumerate(lengths)]
-
-    def words(self) -> Iterator[int]:
-        """The native words to store, one after the other."""
-        for source, destination, length in self.moves:
-            yield NativeWord.copy(src=(2, source), dst=(3, destination), length=length).pack()
-
-
-def simulate(icarus: Icarus, text: str, script: Script, folder: Path, *, top: str = "dma_engine",
-             cycles: int = 4_000) -> Result:
-    """Findings of the script on an engine.
+def simulate(icarus: Icarus, text: str, works: Sequence[Work], folder: Path, *, top: str,
+             cycles: int = 4_000) -> list[Finding]:
+    """Findings; none if all is well. One engine's 100th finding ends the simulation.
 
     Parameters
     ----------
     icarus : Icarus
     text : str
         Verilog of the engine; its top module is ``top``.
-    script : Script
+    works : sequence of Work
+        One for each engine. Engines with links are a ring.
     folder : Path
         For the simulator's files.
     cycles : int
@@ -101,114 +67,170 @@ def simulate(icarus: Icarus, text: str, script: Script, folder: Path, *, top: st
     UserError
         If Icarus refuses the text.
     """
-    lines = icarus.run(text + _testbench(_ports(text, top), script, top, cycles), folder)
-    found = [Finding(int(time), what) for line in lines for time, what in re.findall(r"^FINDING (\d+) (.*)", line)]
+    for number, work in enumerate(works):
+        for name, memory in (("before", work.before), ("after", work.after)):
+            (folder / f"{name}_{number}.hex").write_text(memory.hex("\n"), encoding="utf-8")
+    ports = _ports(text, top)
+    lines = icarus.run("".join(("`timescale 1ns/1ps\n", started(text), _unit(ports, top),
+                                _testbench(ports, works, cycles))), folder)
+    found = [Finding(int(time), int(engine), what) for line in lines
+             for time, engine, what in re.findall(r"^FINDING (\d+) (\d+) (.*)", line)]
     if not found and lines[-1:] != ["END"]:
-        found.append(Finding(0, f"the simulation did not end: {lines[-1:]}"))
-    return Result(found, next((line.removeprefix("SUM ") for line in lines if line.startswith("SUM ")), ""))
+        found.append(Finding(0, 0, f"the simulation did not end: {lines[-1:]}"))
+    return found
 
 
-def _ports(text: str, top: str) -> list[tuple[str, str, int]]:
-    """Direction, name and width of each port."""
+def _ports(text: str, top: str) -> list[_Port]:
     body = re.search(rf"^module {top}\(.*?^endmodule", text, flags=re.MULTILINE | re.DOTALL)
     if body is None:
         raise RuntimeError(f"There is no module {top}.")
-    return [(direction, name, int(high or 0) + 1) for direction, high, name in re.findall(
+    return [_Port(direction, name, int(high or 0) + 1) for direction, high, name in re.findall(
         r"^  (input|output)(?: reg)?(?: wire)? (?:\[(\d+):0\] )?(\w+);", body[0], flags=re.MULTILINE)]
 
 
-def _testbench(ports: Sequence[tuple[str, str, int]], script: Script, top: str, cycles: int) -> str:
-    width = next(bits for _, name, bits in ports if name == "m_axi__wdata") // 8
-    driven = {"clk", "rst"}
-    declared = "".join(f"  {'wire' if direction == 'output' or name in _MEMORY else 'reg'} [{width - 1}:0] {name}"
-                       f"{'' if direction == 'output' or name in _MEMORY else ' = 0'};\n"
-                       for direction, name, width in ports if name not in driven)
-    connected = ", ".join(f".{name}({name})" for _, name, _ in ports)
-    stores = "".join(f"    store(14'h{_QUEUE << 12:x}, 128'h{word:x});\n" for word in script.words())
-    writes = "".join(f"    access(12'h{offset:x}, 32'h{value:x});\n" for offset, value in script.writes)
-    expected = "".join(
-        f"    for (k = 0; k < {length}; k = k + 1)\n"
-        f"      if (mem[{_DESTINATION + destination} + k] !== mem[{_SOURCE + source} + k]) found(\"a copied byte\");\n"
-        for source, destination, length in script.moves)
-    count = len(script.moves)
+def _links(ports: Sequence[_Port]) -> list[_Port]:
+    """The ports of links."""
+    return [port for port in ports if port.name.startswith(("tx__", "rx__"))]
+
+
+def _unit(ports: Sequence[_Port], top: str) -> str:
+    """A module with an engine, its memory, its software's accesses, and the checks."""
+    width = next(port.width for port in ports if port.name == "m_axi__wdata") // 8
+    wide = next(port.width for port in ports if port.name == "s_axi_db__awaddr")
+    outside = {"clk", "rst", *(port.name for port in _links(ports))}
+    declared = "".join(map(_declared, (port for port in ports if port.name not in outside)))
+    linked = "".join(f", {port.direction} {port.range} {port.name}" for port in _links(ports))
+    connected = ", ".join(f".{port.name}({port.name})" for port in ports)
     return f"""
-`timescale 1ns/1ps
-module tb;
-  reg clk = 0, rst = 0;
-  always #5 clk = ~clk;
+module unit #(parameter NUMBER = 0)(input clk, input rst, input checking{linked});
 {declared}
   {top} dut({connected});
   localparam BYTES = {width};
-  integer findings = 0, cycle = 0, k;
-  reg checking = 0;
-  reg [63:0] sum = 0;
+  integer findings = 0, k;
   task found(input [255:0] what);
     begin
       findings = findings + 1;
-      if (findings <= 400) $display("FINDING %0t %0s", $time, what);
+      $display("FINDING %0d %0d %0s", $time, NUMBER, what);
+      if (findings == {_MOST}) $finish;
     end
   endtask
 {_MEMORY_TEXT}
-  always @(posedge clk) begin
-    cycle = cycle + 1;
-    if (cycle > {cycles}) begin
-      found("no end");
-      $finish;
-    end
-    if (checking) begin
-{"".join(_checks(ports))}    end
-  end
-  task access(input [11:0] address, input [31:0] value);
+  always @(posedge clk) if (checking) begin
+{"".join(_checks(ports))}  end
+  task write(input [11:0] address, input [31:0] value);
     begin
       s_axil__awaddr = address;
+      s_axil__awprot = 0;
       s_axil__wdata = value;
       s_axil__wstrb = 15;
-      s_axil__bready = 1;
-      fork
-        begin
-          s_axil__awvalid = 1;
-          @(posedge clk);
-          while (!s_axil__awready) @(posedge clk);
-          #1 s_axil__awvalid = 0;
-        end
-        begin
-          s_axil__wvalid = 1;
-          @(posedge clk);
-          while (!s_axil__wready) @(posedge clk);
-          #1 s_axil__wvalid = 0;
-        end
-        begin @(posedge clk); while (!s_axil__bvalid) @(posedge clk); #1; end
-      join
+{_transfer("s_axil")}    end
+  endtask
+  task read(input [11:0] address);
+    begin
+      s_axil__araddr = address;
+      s_axil__arprot = 0;
+      s_axil__arvalid = 1;
+      @(posedge clk);
+      while (!s_axil__arready) @(posedge clk);
+      #1 s_axil__arvalid = 0;
+      s_axil__araddr = 'bx;
+      @(posedge clk);
+      while (!s_axil__rvalid) @(posedge clk);
+      #1;
     end
   endtask
-  task store(input [13:0] address, input [127:0] word);
+  task store(input [{wide - 1}:0] address, input [127:0] word);
     begin
       s_axi_db__awaddr = address;
+      s_axi_db__awid = 0;
+      s_axi_db__awlen = 0;
       s_axi_db__awsize = 4;
       s_axi_db__awburst = 1;
+      s_axi_db__awcache = 0;
+      s_axi_db__awprot = 0;
+      s_axi_db__awqos = 0;
       s_axi_db__wdata = word;
       s_axi_db__wstrb = 16'hFFFF;
       s_axi_db__wlast = 1;
-      s_axi_db__bready = 1;
-      fork
-        begin
-          s_axi_db__awvalid = 1;
-          @(posedge clk);
-          while (!s_axi_db__awready) @(posedge clk);
-          #1 s_axi_db__awvalid = 0;
-        end
-        begin
-          s_axi_db__wvalid = 1;
-          @(posedge clk);
-          while (!s_axi_db__wready) @(posedge clk);
-          #1 s_axi_db__wvalid = 0;
-        end
-        begin @(posedge clk); while (!s_axi_db__bvalid) @(posedge clk); #1; end
-      join
-    end
+{_transfer("s_axi_db")}    end
   endtask
   initial begin
-    for (k = 0; k < {_SIZE}; k = k + 1) mem[k] = k < {_DESTINATION} ? k * 7 + k / 256 : 0;
+    s_axil__rready = 1;
+    s_axil__bready = 1;
+    s_axi_db__rready = 1;
+    s_axi_db__bready = 1;
+  end
+endmodule
+"""
+
+
+def _declared(port: _Port) -> str:
+    """A wire, or a register of what the testbench drives."""
+    if port.direction == "output" or port.name in _MEMORY:
+        return f"  wire {port.range} {port.name};\n"
+    return f"  reg {port.range} {port.name}{' = 0' if port.name.endswith('valid') else ''};\n"
+
+
+def _transfer(bus: str) -> str:
+    """A write with the payload that is there: AW and W in any order, and B."""
+    return f"""      fork
+        begin
+          {bus}__awvalid = 1;
+          @(posedge clk);
+          while (!{bus}__awready) @(posedge clk);
+          #1 {bus}__awvalid = 0;
+          {bus}__awaddr = 'bx;
+        end
+        begin
+          {bus}__wvalid = 1;
+          @(posedge clk);
+          while (!{bus}__wready) @(posedge clk);
+          #1 {bus}__wvalid = 0;
+          {bus}__wdata = 'bx;
+        end
+        begin @(posedge clk); while (!{bus}__bvalid) @(posedge clk); #1; end
+      join
+"""
+
+
+def _testbench(ports: Sequence[_Port], works: Sequence[Work], cycles: int) -> str:
+    """Clock, reset, engines, links, and the order of accesses."""
+    units, links = "", ""
+    for number in range(len(works)):
+        linked = "".join(f", .{port.name}({_wire(number, port.name)})" for port in _links(ports))
+        units += f"  unit #({number}) unit_{number}(.clk(clk), .rst(rst), .checking(checking){linked});\n"
+        links += "".join(f"  wire {port.range} {_wire(number, port.name)};\n" for port in _links(ports))
+    if _links(ports):
+        width = next(port.width for port in ports if port.name == "tx__0__payload")
+        for number in range(len(works)):
+            for to, sent, received in ((number + 1, 0, 1), (number - 1, 1, 0)):
+                pins = ", ".join(_wire(at, f"{port}__{pin}") for at, port in (
+                    (number, f"tx__{sent}"), (to % len(works), f"rx__{received}")) for pin in _STREAM)
+                links += f"  link #({width}) link_{number}_{sent}(clk, rst, {pins});\n"
+    software = "".join(f"      begin\n{''.join(_software(number, work))}      end\n"
+                       for number, work in enumerate(works))
+    return f"""
+module link #(parameter WIDTH = 1)(input clk, input rst, input [WIDTH-1:0] i, input i_valid, output i_ready,
+                                   output [WIDTH-1:0] o, output reg o_valid, input o_ready);
+  reg [WIDTH-1:0] kept;
+  assign i_ready = ~o_valid, o = o_valid ? kept : 'bx;
+  always @(posedge clk)
+    if (rst) o_valid <= 0;
+    else if (o_valid) o_valid <= ~o_ready;
+    else if (i_valid) begin o_valid <= 1; kept <= i; end
+endmodule
+module tb;
+  reg clk = 0, rst = 0, checking = 0;
+  integer cycle = 0;
+  always #5 clk = ~clk;
+{links}{units}  always @(posedge clk) begin
+    cycle = cycle + 1;
+    if (cycle > {cycles}) begin
+      unit_0.found("no end");
+      $finish;
+    end
+  end
+  initial begin
     repeat (4) @(posedge clk);
     #1 rst = 1;
     repeat (4) @(posedge clk);
@@ -216,9 +238,8 @@ module tb;
     repeat (4) @(posedge clk);
     #1 rst = 0;
     @(posedge clk);
-{writes}{stores}    while (mem[{_WORDS}] != {count} || mem[{_WORDS + 8}] != {count}) @(posedge clk);
-    repeat (50) @(posedge clk);
-{expected}    $display("SUM %h", sum);
+    fork
+{software}    join
     $display("END");
     $finish;
   end
@@ -226,23 +247,52 @@ endmodule
 """
 
 
+def _wire(number: int, name: str) -> str:
+    """The wire at an engine's port of a link."""
+    return f"wire_{number}_{name}"
+
+
+def _software(number: int, work: Work) -> Iterator[str]:
+    """Statements of one engine's software."""
+    unit = f"        unit_{number}."
+    for offset in work.first:
+        yield f"{unit}read(12'h{offset:x});\n"
+    for offset, value in work.writes:
+        yield f"{unit}write(12'h{offset:x}, 32'h{value:x});\n"
+    for address, data in work.stores:
+        yield f"{unit}store('h{address:x}, 128'h{int.from_bytes(data, 'little'):x});\n"
+    ends = " || ".join(f"unit_{number}.mem[{at}] !== {work.after[at]}" for at in work.words)
+    yield f"        while ({ends}) @(posedge clk);\n        repeat (50) @(posedge clk);\n"
+    for offset in work.last:
+        yield f"{unit}read(12'h{offset:x});\n"
+    yield f"{unit}compare;\n"
+
+
 _MEMORY = {f"m_axi__{name}" for name in ("arready", "rvalid", "rid", "rdata", "rresp", "rlast", "awready", "wready",
                                          "bvalid", "bid", "bresp")}
 """Inputs of the engine that the memory drives."""
 
 _MEMORY_TEXT = f"""
-  reg [7:0] mem [0:{_SIZE - 1}];
+  reg [7:0] mem [0:{SIZE - 1}], after [0:{SIZE - 1}];
+  initial begin
+    $readmemh($sformatf("before_%0d.hex", NUMBER), mem);
+    $readmemh($sformatf("after_%0d.hex", NUMBER), after);
+  end
+  task compare;
+    for (k = 0; k < {SIZE}; k = k + 1) if (mem[k] !== after[k]) found("a byte of memory");
+  endtask
   reg reading = 0, writing = 0, responding = 0;
   reg [63:0] raddr = 0, waddr = 0;
   reg [7:0] rleft = 0;
   reg [15:0] rid_ = 0, wid_ = 0;
   integer i;
-  assign m_axi__arready = ~reading, m_axi__rvalid = reading, m_axi__rid = rid_, m_axi__rresp = 0;
-  assign m_axi__rlast = rleft == 0, m_axi__awready = ~writing, m_axi__wready = writing & ~responding;
-  assign m_axi__bvalid = responding, m_axi__bid = wid_, m_axi__bresp = 0;
+  assign m_axi__arready = ~reading, m_axi__rvalid = reading, m_axi__rid = reading ? rid_ : 'bx;
+  assign m_axi__rresp = reading ? 0 : 'bx, m_axi__rlast = reading ? rleft == 0 : 'bx;
+  assign m_axi__awready = ~writing, m_axi__wready = writing & ~responding;
+  assign m_axi__bvalid = responding, m_axi__bid = responding ? wid_ : 'bx, m_axi__bresp = responding ? 0 : 'bx;
   genvar g;
   generate for (g = 0; g < BYTES; g = g + 1) begin : lanes
-    assign m_axi__rdata[8 * g +: 8] = mem[raddr[15:0] / BYTES * BYTES + g];
+    assign m_axi__rdata[8 * g +: 8] = reading ? mem[raddr[15:0] / BYTES * BYTES + g] : 'bx;
   end endgenerate
   always @(posedge clk) if (!rst && checking) begin
     if (m_axi__arvalid === 1 && m_axi__arready) begin
@@ -267,17 +317,16 @@ _MEMORY_TEXT = f"""
 """
 
 
-def _checks(ports: Sequence[tuple[str, str, int]]) -> Iterator[str]:
-    """Statements that find X: in handshakes always, in payloads while their valid is 1."""
-    outputs = sorted(name for direction, name, _ in ports if direction == "output")
+def _checks(ports: Sequence[_Port]) -> Iterator[str]:
+    """Statements that find X: in payloads while their valid is 1, in all other outputs always."""
+    outputs = sorted(port.name for port in ports if port.direction == "output")
     groups = {name: name.removesuffix("valid") for name in outputs if name.endswith("valid")}
     for name in outputs:
-        if re.search(r"(valid|ready|irq)$", name):
-            yield f'      if (^{name} === 1\'bx) found("{name}");\n      sum = {{sum[62:0], sum[63]}} ^ {name};\n'
-            continue
-        owner = next(valid for valid, group in groups.items() if name.startswith(group))
-        lanes = "if (m_axi__wstrb[k] === 1) " if name == "m_axi__wdata" else ""
-        value = f"{name}[8 * k +: 8]" if lanes else name
-        yield (f"      if ({owner} === 1) for (k = 0; k < {'BYTES' if lanes else 1}; k = k + 1) {lanes}begin\n"
-               f'        if (^{value} === 1\'bx) found("{name}");\n'
-               f"        sum = {{sum[62:0], sum[63]}} ^ {value};\n      end\n")
+        owner = next((valid for valid, group in groups.items() if name.startswith(group)), name)
+        if owner == name or name.endswith("ready"):
+            yield f'    if (^{name} === 1\'bx) found("{name}");\n'
+        elif name == "m_axi__wdata":
+            yield (f"    if ({owner} === 1) for (k = 0; k < BYTES; k = k + 1)\n"
+                   f'      if (m_axi__wstrb[k] === 1 && ^{name}[8 * k +: 8] === 1\'bx) found("{name}");\n')
+        else:
+            yield f'    if ({owner} === 1 && ^{name} === 1\'bx) found("{name}");\n'
