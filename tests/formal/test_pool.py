@@ -292,7 +292,7 @@ class Stepped(wiring.Component):
         m.d.comb += [
             Assert((taken & ~self.valid) == 0, Format("not requested")), Assert(one_hot(taken), Format("several")),
             Assert(~(self.ready & self.done_ready & self.valid.any()) | taken.any(), Format("nothing is taken")),
-            Assert((taken & ~ends).any() == (program.valid & program.ready), Format("a word that nobody requested")),
+            Assert((taken & ~ends).any() == (program.valid & program.ready), Format("a word without a request")),
             Assert((taken & ends).any() == (done.valid & done.ready), Format("an end is lost or duplicated")),
             Assert(~(taken & ~ends).any() | (program.address == selected(POOL.program_bits, taken, self.addresses)),
                    Format("address")),
