@@ -32,7 +32,7 @@ class Enabled(wiring.Component):
     They still have to deliver: a word of the program that the FSM requests, or the acceptance of its chunk's end; the
     acceptance of a packet or GRANT that it offers; reads of accepted packets, and packets in the loopback; the end of
     the fill; and GRANTs or data, as the FSM's ``state`` reports. The pool's arbiters are not part of this: that
-    they serve each requester is in ``test_routes.py``.
+    they serve each requester is in ``test_pool.py``.
 
     Assumed: a word arrives only once after its request; sends have beats; packets are read after they were taken; at
     most a few are in Transmit.
