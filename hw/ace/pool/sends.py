@@ -47,7 +47,8 @@ class SendArbiter(wiring.Component):
     priorities : ``In(PRIORITY_WIDTH).array(fsms)``
         Of the FSMs' communicators.
     starts : ``In(FsmStart).array(fsms)``, communicator_status : ``In(CommunicatorStatusSignature)``
-        Age and priority of a new chunk. All payloads are equal.
+        Age and priority of a new chunk. All payloads are equal. At most one in two cycles: ``priorities`` follows a
+        start after two, and an order that contradicts itself would grant no FSM.
     paused : ``In(FsmsPaused)``
     o : ``Out(SendPort).array(pipes)``
     turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
