@@ -26,17 +26,17 @@ _DOMAIN, _QUEUE, _ROOT = 3, 1, 1
 
 
 class Call(NamedTuple):
-    """A collective of FP32, ``count`` as in NCCL, and the elements between a multiple of 64 bytes and its buffers."""
+    """A collective of FP32: its count, as in NCCL, and the elements between a multiple of 64 bytes and its buffers."""
 
     collective: Collective
-    count: int
+    elements: int
     skew: int
 
 
 ROUND = (Call(Collective.ALL_REDUCE, 32, 1), Call(Collective.ALL_REDUCE, 320, 0), Call(Collective.BROADCAST, 160, 3),
          Call(Collective.REDUCE_SCATTER, 80, 2))
 """All columns are whole, so that links carry no padding. The first collective is one-shot."""
-UNEVEN = tuple(call._replace(count=call.count - 5) for call in ROUND)
+UNEVEN = tuple(call._replace(elements=call.elements - 5) for call in ROUND)
 
 
 def collectives(config: AceConfig, calls: Sequence[Call], *, ranks: int = 2, seed: int = 1) -> list[Work]:
@@ -50,10 +50,10 @@ def collectives(config: AceConfig, calls: Sequence[Call], *, ranks: int = 2, see
     end = 0
     for call in calls:
         info, element = call.collective.info, end // 4 + call.skew
-        inputs = [random.standard_normal(info.sent(call.count, ranks), np.float32).view(np.uint32)
+        inputs = [random.standard_normal(info.sent(call.elements, ranks), np.float32).view(np.uint32)
                   for _ in range(ranks)]
         root = (_ROOT,) if info.rooted else None
-        outputs = results(call.collective, (ranks,), inputs, dtype=DType.FP32, count=call.count, root=root)
+        outputs = results(call.collective, (ranks,), inputs, dtype=DType.FP32, count=call.elements, root=root)
         for rank, (sent, received) in enumerate(zip(inputs, outputs, strict=True)):
             _put(before[rank], _SOURCE + 4 * element, sent)
             _put(after[rank], _SOURCE + 4 * element, sent)
@@ -61,8 +61,8 @@ def collectives(config: AceConfig, calls: Sequence[Call], *, ranks: int = 2, see
                 _put(after[rank], _DESTINATION + 4 * element, received)
             wait(drivers[rank].post(_QUEUE, CommandWord(
                 call.collective, CommandFlag.SC, 0, DType.FP32, Op.SUM, 0, root_code((ranks,), root) if root else 0,
-                _SEND, element, _RECEIVE, element, call.count)))
-        longest = max(info.sent(call.count, ranks), info.received(call.count, ranks))
+                _SEND, element, _RECEIVE, element, call.elements)))
+        longest = max(info.sent(call.elements, ranks), info.received(call.elements, ranks))
         end = (4 * (element + longest) // COLUMN_BYTES + 2) * COLUMN_BYTES
     for memory in after:
         memory[_WORD] = len(calls)
