@@ -365,6 +365,27 @@ def test_marked_again(seed):
     assert seen["abandoned"] == 96
 
 
+def test_a_run_stops(seed):
+    """Segments of one queue retire one after the other; it holds or notices stall it in any cycle."""
+    rng = random.Random(f"{seed} stops")
+
+    async def body(bench):
+        timeout, clear = (OpKind.EVENT, 0, Status.TIMEOUT), (OpKind.CLEAR, 0, Status.OK)
+        for delay, crowds in product(range(10), (True, False)):
+            bench.crowded = 1
+            await end_all(bench, [Segment(0) for _ in range(SMALL.window)])
+            bench.crowded = 0
+            for cycle in range(20):
+                bench.crowded = int(crowds and cycle >= delay)
+                await bench.step(op=timeout if cycle == delay and not crowds else None)
+            assert len(bench.queues[0].segments) > SMALL.window - delay - 4
+            bench.crowded = 0
+            await bench.step(op=None if crowds else clear)
+            await bench.drain()
+
+    run(SMALL, rng, body)
+
+
 @CONFIGS
 def test_sweep(config, seed):
     """A reset amid traffic and amid failed requests, and a sweep: queues are empty, words 0, and nothing is held."""
