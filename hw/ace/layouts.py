@@ -104,7 +104,8 @@ def packet_layout(config):
 
     ``communicator``, ``sequence``: the chunk. ``epoch``: of the communicator. ``phase``: of the chunk's program. DATA:
     ``offset``, beat of the slot where its payload starts; ``beats``, of payload, less one; ``reduce``, combine with the
-    contents of the slot. GRANT: ``granted``, total number of receives of the phase that are safe. CREDIT: ``state`` of
+    contents of the slot; ``final``, the last packet of its send. GRANT: ``granted``, total number of receives of the
+    phase that are safe; all bits set: all of them. CREDIT: ``state`` of
     the sender's port; ``nak``, a packet is missing, replay; ``ask``, respond at once; ``refuse``, the sender is not in
     the session to which ``peer`` is bound; ``session``, ``peer``, sessions of the sender and, as far as it knows, of
     the receiver; ``ack_high``, the bits above ``ack``.
@@ -112,7 +113,7 @@ def packet_layout(config):
     return _overlaid(
         ("kind", {"kind": PacketKind}),
         ("chunk", {"communicator": 4, "epoch": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH}, "kind"),
-        ("data", {"offset": config.chunk_beat_bits, "beats": 7, "reduce": 1}, "chunk"),
+        ("data", {"offset": config.chunk_beat_bits, "beats": 7, "reduce": 1, "final": 1}, "chunk"),
         ("grant", {"granted": STEP_WIDTH}, "chunk"),
         ("credit", {"state": LinkState, "nak": 1, "ask": 1, "refuse": 1, "session": LINK_SESSION_WIDTH,
                     "peer": LINK_SESSION_WIDTH, "ack_high": LINK_HIGH_WIDTH}, "kind"))
@@ -224,9 +225,9 @@ def destination_layout(config):
 
 
 def landing_layout(config):
-    """A packet of ``beats``, less one, for this FSM. ``odd``: it came at a port with an odd number. ``local``: at the
-    loopback."""
-    return data.StructLayout({"fsm": config.fsm_bits, "beats": 7, "odd": 1, "local": 1})
+    """A packet of ``beats``, less one, for this FSM. ``final``: the last of its send. ``odd_phase``: the number of its
+    phase is odd. ``odd``: it came at a port with an odd number. ``local``: at the loopback."""
+    return data.StructLayout({"fsm": config.fsm_bits, "beats": 7, "final": 1, "odd_phase": 1, "odd": 1, "local": 1})
 
 
 def landed_layout(config):

@@ -328,10 +328,12 @@ class Receive(wiring.Component):
         # The header's fields, one cycle later.
         number = Signal.like(port, reset_less=True)
         said = Signal(data.StructLayout({"first": 1, "beat": config.chunk_beat_bits, "beats": 7, "reduce": 1,
-                                         "beyond": 1}), reset_less=True)
+                                         "final": 1, "odd_phase": 1, "beyond": 1}), reset_less=True)
         with m.If(looked):
             m.d.sync += [number.eq(port), said.first.eq(flit.first), said.beat.eq(flit.header.offset),
-                         said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce), said.beyond.eq(beyond)]
+                         said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce),
+                         said.final.eq(flit.header.final), said.odd_phase.eq(flit.header.phase[0]),
+                         said.beyond.eq(beyond)]
         m.d.sync += self.counts.bad_packets.eq(known & said.first & said.beyond)
 
         odd, local = (Signal(name=name) for name in ("odd", "local"))
@@ -342,6 +344,7 @@ class Receive(wiring.Component):
             begun.slot.eq(destination.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(destination.arithmetic),
             begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
             begun.landing.fsm.eq(destination.fsm), begun.landing.beats.eq(said.beats),
+            begun.landing.final.eq(said.final), begun.landing.odd_phase.eq(said.odd_phase),
             begun.landing.odd.eq(odd), begun.landing.local.eq(local),
             packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
             after.eq(packet), after.beat.eq(packet.beat + 1),

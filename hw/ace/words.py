@@ -276,6 +276,8 @@ SEND_FIELDS = (
     ("reduce", 1),
     ("back", 1),
     ("local", 1),
+    ("next", 2),
+    ("next_both", 1),
 )
 """A send of ``span`` positions from ``source`` here to ``target`` in the receiver's slot of the same chunk.
 
@@ -283,7 +285,10 @@ SEND_FIELDS = (
 of them. ``grants``: receives that become safe when the send is done. ``reduce``: the receiver combines it with the
 contents of its positions; otherwise it is copied there. ``back``: it leaves at the dimension's other port, and ``need``
 counts receives of sends that go back. ``local``: it leaves and arrives at the loopback, without GRANTs, and starts when
-all earlier sends have been read, all ``receives`` have arrived, and ``need`` of those that go back.
+all earlier sends have been read, all ``receives`` have arrived, and ``need`` of those that go back. ``next``: dimension
+of the next phase, plus 1, if all its receives become safe when this send is read from the program, so that they are
+granted then and not when that phase starts; 0 if not. It must be another dimension than this phase's. ``next_both``:
+``both`` of that phase.
 """
 
 
@@ -366,6 +371,8 @@ class SendWord(NamedTuple):
     reduce: int
     back: int = 0
     local: int = 0
+    next: int = 0
+    next_both: int = 0
 
     def pack(self) -> int:
         return pack_fields(self, SEND_FIELDS)

@@ -93,6 +93,9 @@ _SEND = {
     "back": "1: it leaves at `port ^ 1`; `need` counts receives of sends that go back",
     "local": "1: it leaves and arrives at the loopback, without a GRANT, when all earlier sends have been read, all "
              "`receives` have arrived, and `need` of those that go back",
+    "next": "dimension of the next phase, plus 1: grant all its receives when this send is read from the program; 0: "
+            "grant them when it starts",
+    "next_both": "`both` of the next phase",
 }
 
 _PACKET = {
@@ -104,6 +107,7 @@ _PACKET = {
     "offset": "DATA: first beat in the receiver's slot",
     "beats": "DATA: beats of payload, less one",
     "reduce": "DATA: combine with the contents of the slot",
+    "final": "DATA: last packet of its send",
     "state": "CREDIT: state of the sender's port: 0 DOWN, 1 START, 2 INIT, 3 UP",
     "nak": "CREDIT: replay the packets from `ack` on",
     "ask": "CREDIT: the peer must respond with another at once",
@@ -112,7 +116,7 @@ _PACKET = {
     "peer": "CREDIT: number of the receiver's session that the sender is bound to or refuses; in START and DOWN it "
             "may be an earlier one",
     "ack_high": "CREDIT: high bits of the number that is expected next, above those of `ack`",
-    "granted": "GRANT: receives of the phase that are safe, counted from its start",
+    "granted": "GRANT: receives of the phase that are safe, counted from its start; all bits set: all of them",
 }
 
 _LINK_HEADER = {

@@ -158,7 +158,7 @@ class Accelerator(Endpoint):
         if chunk.inside:
             leg = chunk.route.legs[chunk.leg]
             if leg.granted:
-                self._grant(chunk, leg)
+                self._grant(chunk)
             self.go_on(chunk, leg)
 
     def all_sent(self, chunk: Chunk) -> None:
@@ -198,19 +198,24 @@ class Accelerator(Endpoint):
     # -- GRANTs
 
     def granted(self, chunk: Chunk, leg: Leg) -> int | None:
-        if leg.granted:
-            self._grant(chunk, leg)
+        if leg.granted and not (chunk.leg and chunk.route.legs[chunk.leg - 1].ahead):
+            self._grant(chunk)
+        if leg.ahead:
+            self._grant(chunk, ahead=1)
         return self._grants.pop((chunk.operation.number, chunk.index, chunk.leg), 0)
 
     def has_left(self, chunk: Chunk, leg: Leg, grain: Grain) -> None:
         if grain.grants:
             chunk.safe += grain.grants
-            self._grant(chunk, leg)
+            self._grant(chunk)
 
-    def _grant(self, chunk: Chunk, leg: Leg) -> None:
-        port = leg.port ^ 1
-        self.ports[port].signal(self.towards(port, self.config.header_bytes, _grant_comes), (
-            chunk.operation.number, chunk.index, chunk.leg, chunk.safe if chunk.whole else chunk.marks, leg.port))
+    def _grant(self, chunk: Chunk, *, ahead: int = 0) -> None:
+        """Grant what is safe of this phase or, ``ahead``, all of the next one."""
+        number = chunk.leg + ahead
+        leg = chunk.route.legs[number]
+        granted = leg.granted if ahead else chunk.safe if chunk.whole else chunk.marks
+        self.ports[leg.port ^ 1].signal(self.towards(leg.port ^ 1, self.config.header_bytes, _grant_comes), (
+            chunk.operation.number, chunk.index, number, granted, leg.port))
 
     def grant_comes(self, number: int, index: int, leg: int, granted: int, port: int) -> None:
         """A GRANT has arrived at ``port``."""

@@ -59,12 +59,14 @@ class Grain:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A phase: ``comes`` is the number of grains received in it, ``granted`` of receives that are safe on entry."""
+    """A phase: ``comes`` is the number of grains received in it, ``granted`` of receives that are safe on entry.
+    ``ahead``: those of the next phase are granted on entry, too."""
 
     port: int
     grains: tuple[Grain, ...]
     comes: int
     granted: int
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _leg(config: MachineConfig, phase: Phase, piece: int, scale: int) -> Leg:
                           one.source * piece + offset, one.target * piece + offset))
     comes = len(made) if phase.receives == len(sends) else _count(config, phase.receives, size, scale)
     granted = phase.granted if config.whole_packets else phase.receives
-    return Leg(phase.port, tuple(made), comes, granted)
+    return Leg(phase.port, tuple(made), comes, granted, any(send.next for send in sends))
 
 
 def _needed(config: MachineConfig, sends: Sequence[SendWord], size: int, send: int, high: int, last: int) -> int:

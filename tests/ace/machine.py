@@ -5,6 +5,7 @@ It knows the rules of programs (needs, grants) and not how a schedule was made. 
 or combining unwritten data, a receive that was not granted or that overwrites data still to be sent, a deadlock.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from math import prod
 
@@ -134,22 +135,24 @@ def _converted(elements, from_type, to_type):
 
 @dataclass
 class _Rank:
-    """A rank's progress in its program. ``part``: received elements of the receive in progress."""
+    """A rank's progress in its program. By phase: ``came``, receives of each side, with the elements of those in
+    progress; ``promised``, receives that it has granted; ``granted``, sends that others have."""
 
     phase: int = -1
     sent: int = 0
     packets: int = 0
-    received: int = 0
-    part: int = 0
-    promised: int = 0
     filled: bool = False
     fills: int = 0
     marks: int = 0
     opened: bool = False
-    received_back: int = 0
-    part_back: int = 0
+    came: dict = field(default_factory=lambda: defaultdict(lambda: ([0, 0], [0, 0])))
+    promised: dict = field(default_factory=lambda: defaultdict(int))
     granted_back: set = field(default_factory=set)
     granted: dict = field(default_factory=dict)
+
+    def received(self, back=0):
+        """Receives of this phase."""
+        return self.came[self.phase][back][0]
 
 
 class _Chunk:
@@ -227,13 +230,13 @@ class _Chunk:
                 rank.marks, rank.opened = (rank.marks if rank.marks and not rank.opened else 2 * rank.marks + 1,
                                            rank.marks > 0)
                 if rank.phase == 0:
-                    self._grant(number, rank.marks - rank.promised)
+                    self._grant(number, 0, rank.marks)
                 self._wake("send", number)
             return True
-        rank.filled = True
-        self.filling[number][:] = False
+        rank.filled, self.filling[number][:] = True, False
         if rank.phase == 0 and phases and not self.programs[number].header.early:
-            self._grant(number, phases[0].granted - rank.promised)
+            self._grant(number, 0, phases[0].granted)
+        self._grant_ahead(number)
         self._wake("send", number)
         if rank.phase < len(phases):
             self._leave(number)
@@ -241,11 +244,11 @@ class _Chunk:
 
     def _enter(self, number, phase):
         rank, phases = self.ranks[number], self.programs[number].phases
-        rank.phase, rank.sent, rank.packets, rank.received, rank.part, rank.promised = phase, 0, 0, 0, 0, 0
-        rank.received_back, rank.part_back = 0, 0
+        rank.phase, rank.sent, rank.packets = phase, 0, 0
         if phase < len(phases):
             if rank.filled or self.programs[number].header.early:
-                self._grant(number, phases[phase].granted)
+                self._grant(number, phase, phases[phase].granted)
+            self._grant_ahead(number)
             self._wake("send", number)
             self._leave(number)
         else:
@@ -256,23 +259,36 @@ class _Chunk:
         rank = self.ranks[number]
         phase = self.programs[number].phases[rank.phase]
         if self.programs[number].header.parts and rank.phase == len(self.programs[number].phases) - 1 and \
-                number not in self.parts and rank.sent == phase.sends and rank.received + 1 >= phase.receives:
+                number not in self.parts and rank.sent == phase.sends and rank.received() + 1 >= phase.receives:
             places = [slice(drain.position * self.piece, (drain.position + drain.count) * self.piece)
                       for drain in self.programs[number].drains[:-1]]
             self.parts[number] = [(place, self.slots[number][place].copy()) for place in places]
-        if rank.filled and rank.sent == phase.sends and rank.received == phase.receives:
+        if rank.filled and rank.sent == phase.sends and rank.received() == phase.receives:
             self._enter(number, rank.phase + 1)
 
-    def _grant(self, number, more):
-        rank = self.ranks[number]
-        phase = self.programs[number].phases[rank.phase]
-        rank.promised += more
-        assert rank.promised <= (phase.receives if not self.sums(number, rank.phase) else phase.sends)
-        for back in range(1 + phase.both) if more else ():
+    def _grant(self, number, in_phase, total):
+        rank, phase = self.ranks[number], self.programs[number].phases[in_phase]
+        if total <= rank.promised[in_phase]:
+            return
+        rank.promised[in_phase] = total
+        assert total <= (phase.receives if not self.sums(number, in_phase) else phase.sends)
+        for back in range(1 + phase.both):
             # At the port of the sender, whose sends leave there.
             link = number, self.machine.neighbours[number, phase.port ^ 1 ^ back], back
-            self.signals.setdefault(link, []).append((rank.phase, phase.port, rank.promised))
+            self.signals.setdefault(link, []).append((in_phase, phase.port, total))
             self._wake("report", link)
+
+    def _grant_ahead(self, number):
+        """The send that is next grants all receives of the next phase."""
+        rank, program = self.ranks[number], self.programs[number]
+        if (not rank.filled and not program.header.early) or not 0 <= rank.phase < len(program.phases):
+            return
+        for send in program.sends[rank.phase][:rank.sent + 1]:
+            if send.next:
+                following = program.phases[rank.phase + 1]
+                assert (send.next - 1, send.next_both) == (following.port // 2, following.both)
+                assert following.port % 2 == program.phases[rank.phase].port % 2
+                self._grant(number, rank.phase + 1, following.granted)
 
     def sums(self, number, phase):
         """Whether it is a phase in which a rank adds what it has received."""
@@ -305,7 +321,7 @@ class _Chunk:
         first = rank.packets * self.packet
         last = min(first + self.packet, length)
         # The last required receive, as far as its data has arrived; all earlier ones are complete.
-        received, part = (rank.received_back, rank.part_back) if send.back else (rank.received, rank.part)
+        received, part = rank.came[rank.phase][send.back]
         if received < send.need and (received < send.need - 1 or part < last):
             return False
         source = slice(send.source * self.piece + first, send.source * self.piece + last)
@@ -319,13 +335,15 @@ class _Chunk:
         rank.packets += 1
         if last == length:
             rank.sent, rank.packets = rank.sent + 1, 0
-            self._grant(number, send.grants)
+            if send.grants:
+                self._grant(number, rank.phase, rank.promised[rank.phase] + send.grants)
+            self._grant_ahead(number)
             self._leave(number)
         return True
 
     def _add(self, number, rank, phase, send):
         """A sum of two positions of the rank's own slot; all that it has received has arrived."""
-        if rank.received < phase.receives or rank.received_back < send.need:
+        if rank.received() < phase.receives or rank.received(1) < send.need:
             return False
         source, target = (slice(at * self.piece, (at + phase.span) * self.piece) for at in (send.source, send.target))
         slot, held = self.slots[number], self.held[number]
@@ -339,18 +357,15 @@ class _Chunk:
     def _land(self, link):
         if not self.links[link]:
             return False
+        in_phase = self.links[link][0][0]
         number, target, payload = self._arrived(link, *self.links[link].pop(0))
         rank = self.ranks[number]
         self.slots[number][target], self.held[number][target] = payload, True
-        phase = self.programs[number].phases[rank.phase]
-        if link[1] == phase.port:
-            rank.part += len(payload)
-            if rank.part == phase.span * self.piece:
-                rank.received, rank.part = rank.received + 1, 0
-        else:
-            rank.part_back += len(payload)
-            if rank.part_back == phase.span * self.piece:
-                rank.received_back, rank.part_back = rank.received_back + 1, 0
+        phase = self.programs[number].phases[in_phase]
+        came = rank.came[in_phase][link[1] != phase.port]
+        came[1] += len(payload)
+        if came[1] == phase.span * self.piece:
+            came[:] = came[0] + 1, 0
         self._wake("send", number)
         self._leave(number)
         return True
@@ -359,16 +374,24 @@ class _Chunk:
         """Rank, position and new content, if the packet may be stored now."""
         number = self.machine.neighbours[link]
         rank, program = self.ranks[number], self.programs[number]
-        assert rank.phase == in_phase, f"rank {number} is not at phase {in_phase}: {rank}"
+        assert rank.phase in (in_phase, in_phase - 1), f"rank {number} is not at phase {in_phase}: {rank}"
         phase, sends = program.phases[in_phase], program.sends[in_phase]
         assert phase.port == link[1] or (phase.both and phase.port ^ 1 == link[1])
-        assert rank.received < rank.promised, f"rank {number} did not grant it: {rank}"
+        assert rank.came[in_phase][0][0] < rank.promised[in_phase], f"rank {number} did not grant it: {rank}"
         assert target.stop <= len(self.slots[number])
         assert not self.filling[number][target].any(), f"rank {number} receives what it has yet to fill: {rank}"
-        for send in range(rank.sent, phase.sends if not self.trust else 0):
-            if sends[send].local or sends[send].need > (rank.received_back if sends[send].back else rank.received):
+        early = in_phase > rank.phase
+        if early and not self.trust:
+            # Nothing that this phase has yet to read or to write.
+            span, left = program.phases[rank.phase].span, program.sends[rank.phase][rank.sent:]
+            places = [one.source for one in left] + [one.target for one in left if one.local]
+            assert not reduce and all(target.stop <= first * self.piece or (first + span) * self.piece <= target.start
+                                      for first in places), f"rank {number} has yet to use {target}: {rank}"
+        sent, packets = (0, 0) if early else (rank.sent, rank.packets)
+        for send in range(sent, phase.sends if not self.trust else 0):
+            if sends[send].local or sends[send].need > rank.came[in_phase][sends[send].back][0]:
                 break
-            first = sends[send].source * self.piece + (rank.packets * self.packet if send == rank.sent else 0)
+            first = sends[send].source * self.piece + (packets * self.packet if send == sent else 0)
             last = (sends[send].source + phase.span) * self.piece
             assert target.stop <= first or last <= target.start, f"rank {number} has yet to send {sends[send]}: {rank}"
         if not reduce:

@@ -21,6 +21,7 @@ class Packet:
         self.addresses = range(self.start, self.start + beats)
         header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, **key, offset=offset, beats=beats - 1,
                                reduce=reduce)
+        self.final, self.odd_phase = header["final"], header["phase"] & 1
         self.flits = [flit(rng, config, word, header, number == 0, number == beats - 1)
                       for number, word in enumerate(self.payload)]
 

@@ -258,6 +258,7 @@ class ReceiveTraffic:
             self.begun = self.cycle
             assert landed["beats"] == len(packet.payload) - 1
             assert (landed["odd"], landed["local"]) == (packet.port % 2, packet.port == self.config.local_port)
+            assert (landed["final"], landed["odd_phase"]) == (packet.final, packet.odd_phase)
             for beat, (address, word) in enumerate(zip(packet.addresses, packet.payload, strict=True)):
                 if packet.reduce:
                     word = combined(self.config, packet.destination["arithmetic"], self.contents[address], word)

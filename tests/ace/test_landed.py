@@ -60,7 +60,8 @@ def test_what_was_received_is_read_after_its_write():
         await ctx.tick()
         ctx.set(dut.grant.valid, 0)
         assert await sends(40) is not None and await sends(60) is None
-        ctx.set(dut.landed[1].payload, {"fsm": 0, "beats": 0, "odd": 1, "begin": 1, "end": 1})
+        ctx.set(dut.landed[1].payload, {
+            "fsm": 0, "beats": 0, "final": 1, "odd": 1, "begin": 1, "end": 1})
         ctx.set(dut.landed[1].valid, 1)
         await ctx.tick()
         ctx.set(dut.landed[1].valid, 0)

@@ -166,8 +166,9 @@ class _World:
                 else:
                     _, header, beats = link.popleft()
                     fsm = header.sequence & self.fsm_mask
-                    assert (fsm, port % 2) not in landed, "An FSM receives at two ports in the same cycle"
-                    landed.add((fsm, port % 2))
+                    # An FSM receives in one dimension in each phase.
+                    assert (fsm, header.phase % 2, port % 2) not in landed, "An FSM cannot count both packets"
+                    landed.add((fsm, header.phase % 2, port % 2))
                     self._land(ctx, number, pipe, rank.landed[pipe], header, beats, port)
                 break
 
@@ -224,7 +225,7 @@ class _World:
             self.srams[number][at] = value
         local = port == CONFIG.local_port
         report = {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1, "odd": port % 2, "local": local,
-                  "begin": 1, "end": local or len(beats) == 1}
+                  "final": header.final, "odd_phase": header.phase & 1, "begin": 1, "end": local or len(beats) == 1}
         ctx.set(landed.valid, 1)
         ctx.set(landed.payload, report)
         if not report["end"]:

@@ -4,6 +4,8 @@ still has to deliver what it waits for. Before the end of the fill, a GRANT is o
 induction, for any program.
 """
 
+from itertools import chain
+
 import pytest
 from amaranth.hdl import Assert, Assume, Cat, Format, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -45,8 +47,8 @@ class Enabled(wiring.Component):
             "marked": In(1), "marked_slot": In(ACE.slot_bits),
             "stopped": In(1), "step_ready": In(1), "phase_valid": In(1), "send_valid": In(1),
             "fetched": In(fetched_layout(ACE)), "grant": In(1), "granted": In(12), "back": In(1), "taken": In(1),
-            "read": In(2), "landed": In(2), "landed_end": In(2), "beats_0": beats, "beats_1": beats, "local": In(1),
-            "signals_ready": In(1),
+            "read": In(2), "landed": In(4), "landed_end": In(4), "final": In(4), "beats": beats.array(2, 2),
+            "local": In(1), "signals_ready": In(1),
         })
 
     def elaborate(self, platform):
@@ -64,9 +66,12 @@ class Enabled(wiring.Component):
             steps.fetched.eq(self.fetched),
             dut.grants.valid.eq(self.grant), dut.grants.granted.eq(self.granted), dut.grants.back.eq(self.back),
             packets.taken.eq(taken), packets.read.eq(self.read),
-            *(dut.landed.valid[side].eq(self.landed[side]) for side in range(2)),
-            *(dut.landed.end[side].eq(self.landed_end[side]) for side in range(2)),
-            dut.landed.beats[0].eq(self.beats_0), dut.landed.beats[1].eq(self.beats_1), dut.landed.local.eq(self.local),
+            *(signal.eq(bit) for signals, bits in (
+                (dut.landed.valid, self.landed), (dut.landed.end, self.landed_end), (dut.landed.final, self.final))
+              for signal, bit in zip(chain(*signals), bits, strict=True)),
+            *(dut.landed.beats[odd_phase][odd].eq(self.beats[odd_phase][odd])
+              for odd_phase in range(2) for odd in range(2)),
+            dut.landed.local.eq(self.local),
             signals.ready.eq(self.signals_ready & signals.valid),
         ]
         # -- Items that the neighbours still have to deliver.

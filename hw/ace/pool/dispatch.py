@@ -5,6 +5,8 @@ Chunker, Receive -> FsmDispatch -> Fsm.  Latency: none.  Throughput: one chunk p
 pipe.
 """
 
+from itertools import product
+
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -32,8 +34,8 @@ class FsmDispatch(wiring.Component):
     chunks : ``In(stream.Signature(chunk_layout))``
         Stalls while the chunk's FSM is busy.
     landed : ``In(DataLanded).array(pipes)``
-        At most one of a cycle from odd ports, and one from others, is for the same FSM: it receives in one dimension at
-        a time.
+        At most one of a cycle from odd ports, and one from others, is for the same FSM and phase, which receives in one
+        dimension.
     held : ``In(FsmChunk).array(fsms)``
         The chunks of the FSMs.
     busy : ``Out(FsmsBusy)``
@@ -72,16 +74,17 @@ class FsmDispatch(wiring.Component):
             ]
             mine = [packet.valid & (packet.payload.fsm == number) for packet in self.landed]
             m.d.comb += landing.local.eq(mine[-1] & self.landed[-1].payload.local)
-            for odd, (valid, beats) in enumerate(zip(landing.valid, landing.beats, strict=True)):
+            for odd_phase, odd in product(range(2), repeat=2):
                 # If there are several, the pipes with ports of this side.
                 those = range(len(mine))[odd::2] if len(mine) > 1 else [0]
                 payloads = [self.landed[at].payload for at in those]
-                here = [mine[at] & ~payload.local & (payload.odd == odd)
+                here = [mine[at] & ~payload.local & (payload.odd == odd) & (payload.odd_phase == odd_phase)
                         for at, payload in zip(those, payloads, strict=True)]
-                m.d.comb += [
-                    *(signal.eq(Cat(one & payload[name] for one, payload in zip(here, payloads, strict=True)).any())
-                      for signal, name in ((valid, "begin"), (landing.end[odd], "end"))),
-                    beats.eq(payloads[0].beats if len(those) == 1 else selected(
-                        len(beats), Cat(mine[at] for at in those), [payload.beats for payload in payloads])),
-                ]
+                begins, ends = (Cat(one & payload[name] for one, payload in zip(here, payloads, strict=True))
+                                for name in ("begin", "end"))
+                m.d.comb += [landing.valid[odd_phase][odd].eq(begins.any()), landing.end[odd_phase][odd].eq(ends.any())]
+                for name in ("beats", "final"):
+                    signal = getattr(landing, name)[odd_phase][odd]
+                    m.d.comb += signal.eq(payloads[0][name] if len(those) == 1 else selected(
+                        len(signal), begins, [payload[name] for payload in payloads]))
         return m

@@ -12,6 +12,8 @@ which other FSMs use.
             (stopped, from any of them) -> LEAVING -> FINISH -> IDLE
 """
 
+from itertools import product
+
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -34,6 +36,7 @@ from .fsm_ports import (
     fetched_layout,
     state_layout,
 )
+from .received import Received
 
 __all__ = ["Fsm"]
 
@@ -88,8 +91,7 @@ class Fsm(wiring.Component):
         phases_left = Signal.like(chunk.phases)
         address = Signal(config.program_bits)
         current = Signal(fetched_layout(config), reset_less=True)  # the phase, and the send
-        sent, received = Signal(STEP_WIDTH), Signal(STEP_WIDTH)
-        received_back = Signal(range(MAX_RANKS // 2))
+        sent = Signal(STEP_WIDTH)
         unread = Signal(UNREAD_WIDTH)
         looped = Signal(range(config.local_beats + LOOPED))     # packets in the loopback
         steps, packets, epoch, stopped = self.steps, self.packets, self.communicator.epoch, self.communicator.stopped
@@ -114,29 +116,23 @@ class Fsm(wiring.Component):
         with m.If(self.start.valid):
             m.d.sync += [marks.eq(0), opened.eq(0), parted.eq(0)]
 
-        # -- Received data of this phase.
-        came, came_back = (Signal(config.chunk_beat_bits + 1, name=name)    # beats of the receive in progress
-                           for name in ("came", "came_back"))
-        here, side = self.landed, current.port[0]
-        # From the other side of the dimension, except those of sends that go back.
-        for part, count, valid, beats in (
-                (came, received, Mux(side, here.valid[0], here.valid[1]), Mux(side, here.beats[0], here.beats[1])),
-                (came_back, received_back, Mux(side, here.valid[1], here.valid[0]),
-                 Mux(side, here.beats[1], here.beats[0]))):
-            after = Signal(config.chunk_beat_bits + 2, name=f"after_{part.name}")
-            m.d.comb += after.eq(part + beats + 1)
-            with m.If(valid):
-                with m.If(after == current.span):
-                    m.d.sync += [part.eq(0), count.eq(count + 1)]
-                with m.Else():
-                    m.d.sync += part.eq(after)
-
-        incoming = Signal(2)                        # packets of which more beats arrive
-        for number in range(2):
-            with m.If(here.end[number]):
-                m.d.sync += incoming[number].eq(0)
-            with m.Elif(here.valid[number]):
-                m.d.sync += incoming[number].eq(1)
+        # -- Received data of this phase, and of the next one, which may be granted before it starts.
+        passes = Signal()                           # to the next phase
+        counts = [[Received(config) for _ in range(2)] for _ in range(2)]
+        for odd_phase, odd in product(range(2), repeat=2):
+            m.submodules[f"received_{odd_phase}_{odd}"] = count = counts[odd_phase][odd]
+            m.d.comb += [
+                count.clear.eq(self.start.valid | passes & (phase[0] == odd_phase)),
+                *(getattr(count, name).eq(getattr(self.landed, name)[odd_phase][odd])
+                  for name in ("valid", "beats", "final", "end")),
+            ]
+        # At the other side of the dimension, except for sends that go back.
+        here = [Array(counts[odd_phase][odd ^ back] for odd_phase in range(2) for odd in (1, 0))[
+            Cat(current.port[0], phase[0])] for back in range(2)]
+        received, received_back = Signal(STEP_WIDTH), Signal(STEP_WIDTH)
+        incoming = Signal()                         # more beats of a packet arrive
+        m.d.comb += [received.eq(here[0].sends), received_back.eq(here[1].sends),
+                     incoming.eq(here[0].incoming | here[1].incoming)]
 
         # -- The next packet of the send, and whether it may be sent.
         offset = Signal(config.chunk_beat_bits + 1)        # beats of the send that are issued
@@ -144,21 +140,22 @@ class Fsm(wiring.Component):
         length = Signal(range(config.packet_beats + 1))
         granted, granted_back = Signal(STEP_WIDTH), Signal()
         sending, may, there = Signal(), Signal(), Signal()
-        arrived, part, settled = Signal(STEP_WIDTH), Signal.like(came), Signal()
+        arrived, part, settled = Signal(STEP_WIDTH), Signal.like(offset), Signal()
         m.d.comb += [
             length.eq(Mux(left > config.packet_beats, config.packet_beats, left)),
             may.eq(Mux(current.back, granted_back, sent < granted) | current.local),
-            arrived.eq(Mux(current.back, received_back, received)), part.eq(Mux(current.back, came_back, came)),
+            arrived.eq(Mux(current.back, received_back, received)),
+            part.eq(Mux(current.back, here[1].part, here[0].part)),
             # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
             there.eq(((arrived >= current.need)
                       | ((arrived + 1 == current.need) & (part >= offset + config.packet_beats)))
-                     & (~current.local | settled & ~incoming.any())),
+                     & (~current.local | settled & ~incoming)),
             packets.address.eq(current.source),
             packets.header.kind.eq(PacketKind.DATA),
             packets.header.communicator.eq(chunk.communicator), packets.header.epoch.eq(epoch),
             packets.header.sequence.eq(chunk.sequence), packets.header.phase.eq(phase),
             packets.header.offset.eq(current.target), packets.header.beats.eq(length - 1),
-            packets.header.reduce.eq(current.reduce),
+            packets.header.reduce.eq(current.reduce), packets.header.final.eq(left == length),
         ]
         # In the loopback, sums may replace what was sent before.
         with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
@@ -181,26 +178,31 @@ class Fsm(wiring.Component):
         safe = Signal(STEP_WIDTH)
         more, more_back = Signal(), Signal()               # than was reported to it; to the other neighbour
         whole, news = Signal(), Signal()                   # all may be granted; more may be, by a mark
-        m.d.comb += whole.eq(chunk.filled | chunk.early)
+        # Of the next phase, after those of this one; whether they are granted before it starts.
+        ahead, ahead_back, promised, now = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [whole.eq(chunk.filled | chunk.early), now.eq(more | more_back)]
         # A mark before the start may be another chunk's, which has had this slot.
         m.d.sync += news.eq(Mux(self.start.valid, 0, more_marks | news & ~self.signals.ready))
         header = self.signals.payload.header
         m.d.comb += [
-            self.signals.valid.eq((more | more_back) & (whole | news)),
-            self.signals.payload.port.eq(current.port ^ more),
+            self.signals.valid.eq(now & (whole | news) | (ahead | ahead_back) & whole),
+            self.signals.payload.port.eq(Mux(now, current.port ^ more, Cat(current.port[0] ^ ahead, current.next))),
             header.kind.eq(PacketKind.GRANT),
             header.communicator.eq(chunk.communicator), header.epoch.eq(epoch),
-            header.sequence.eq(chunk.sequence), header.phase.eq(phase), header.granted.eq(Mux(whole, safe, marks)),
+            header.sequence.eq(chunk.sequence), header.phase.eq(phase + ~now),
+            header.granted.eq(Mux(now, Mux(whole, safe, marks), ~C(0, STEP_WIDTH))),
         ]
-        with m.If(self.signals.ready):
+        with m.If(self.signals.ready & now):
             m.d.sync += [more.eq(~whole), more_back.eq(more_back & more)]
+        with m.If(self.signals.ready & ~now):
+            m.d.sync += [ahead.eq(0), ahead_back.eq(ahead_back & ahead)]
 
         with m.FSM() as fsm:
             self._fsm = fsm
             with m.State("IDLE"):
                 with m.If(self.start.valid):
                     m.d.sync += [chunk.eq(self.start.payload), address.eq(self.start.payload.program),
-                                 phases_left.eq(self.start.payload.phases), phase.eq(0), looped.eq(0), incoming.eq(0)]
+                                 phases_left.eq(self.start.payload.phases), phase.eq(0), looped.eq(0), promised.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
                 with m.If(stopped):
@@ -221,8 +223,8 @@ class Fsm(wiring.Component):
                 with m.If(steps.phase_valid):
                     m.d.sync += [
                         current.eq(steps.fetched), safe.eq(steps.fetched.granted),
-                        more.eq(steps.fetched.granted != 0), granted.eq(0), sent.eq(0), received.eq(0), came.eq(0),
-                        more_back.eq(steps.fetched.both), granted_back.eq(0), received_back.eq(0), came_back.eq(0),
+                        more.eq((steps.fetched.granted != 0) & ~promised), granted.eq(0), sent.eq(0),
+                        more_back.eq(steps.fetched.both & ~promised), granted_back.eq(0), promised.eq(0),
                         settled.eq(0), current.back.eq(0), current.local.eq(0),
                     ]
                     m.next = "ENTER"
@@ -247,6 +249,9 @@ class Fsm(wiring.Component):
                         current.reduce.eq(steps.fetched.reduce), offset.eq(0), left.eq(current.span),
                         current.back.eq(steps.fetched.back), current.local.eq(steps.fetched.local),
                     ]
+                    with m.If(steps.fetched.ahead):
+                        m.d.sync += [current.next.eq(steps.fetched.next), ahead.eq(1), promised.eq(1),
+                                     ahead_back.eq(steps.fetched.next_both)]
                     m.next = "SENDING"
             with m.State("SENDING"):
                 m.d.comb += sending.eq(1)
@@ -274,10 +279,11 @@ class Fsm(wiring.Component):
                 with m.If(stopped):
                     m.next = "LEAVING"
                 with m.Elif(chunk.parts & ~parted & (phases_left == 1)):
-                    with m.If((received + 1 >= current.receives) & ~incoming.any()):
+                    with m.If((received + 1 >= current.receives) & ~incoming):
                         m.next = "PART"
-                with m.Elif((received == current.receives) & ~incoming.any() & (unread == 0) & ~more & ~more_back
+                with m.Elif((received == current.receives) & ~incoming & (unread == 0) & ~now & ~ahead & ~ahead_back
                             & (looped == 0)):
+                    m.d.comb += passes.eq(1)
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
                     m.next = "NEXT"
             with m.State("PART"):
@@ -289,8 +295,8 @@ class Fsm(wiring.Component):
                 with m.Elif(stopped):
                     m.next = "LEAVING"
             with m.State("LEAVING"):
-                m.d.sync += [more.eq(0), more_back.eq(0)]
-                with m.If((unread == 0) & ~packets.valid & ~more & ~more_back & chunk.ended):
+                m.d.sync += [more.eq(0), more_back.eq(0), ahead.eq(0), ahead_back.eq(0)]
+                with m.If((unread == 0) & ~packets.valid & ~now & ~ahead & ~ahead_back & chunk.ended):
                     m.next = "FINISH"
             with m.State("FINISH"):
                 m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.FINISH)]
@@ -307,9 +313,9 @@ class Fsm(wiring.Component):
             "PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "PART", "FINISH")).any()
         m.d.comb += waits.eq(Mux(~permits & ~stepping, Waits.MEMORY, Mux(
             sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
-                stepping, Waits.PROGRAM, Mux(more | more_back, Waits.PORT, Mux(
+                stepping, Waits.PROGRAM, Mux(now | ahead | ahead_back, Waits.PORT, Mux(
                     (unread != 0) | (looped != 0), Waits.SRAM, Mux(
-                        fsm.ongoing("ENDING") & ((received != current.receives) | incoming.any()), Waits.DATA,
+                        fsm.ongoing("ENDING") & ((received != current.receives) | incoming), Waits.DATA,
                         Waits.NOTHING)))))))
         m.d.sync += shown.eq(waits)
         m.d.comb += [

@@ -31,12 +31,13 @@ class StepKind(enum.Enum, shape=2):
 
 
 def fetched_layout(config):
-    """A phase or a send of the program, in beats: ``source`` is an address in the SRAM, ``target`` one in a slot."""
+    """A phase or a send of the program, in beats: ``source`` is an address in the SRAM, ``target`` one in a slot.
+    ``ahead``: with the send, receives of the next phase are granted, which is in the dimension ``next``."""
     return data.StructLayout({
         "port": range(config.ports), "span": config.chunk_beat_bits + 1, "sends": STEP_WIDTH, "receives": STEP_WIDTH,
         "granted": STEP_WIDTH,
         "source": config.sram_bits, "target": config.chunk_beat_bits, "need": STEP_WIDTH, "grants": STEP_WIDTH,
-        "reduce": 1, "both": 1, "back": 1, "local": 1,
+        "reduce": 1, "both": 1, "back": 1, "local": 1, "ahead": 1, "next": 2, "next_both": 1,
     })
 
 
@@ -170,18 +171,18 @@ class PacketOffer(wiring.Signature):
 
 
 class BeatsLanded(wiring.Signature):
-    """Packets for the FSM's chunk, at a port with an even number, and at one with an odd number.
+    """Packets for the FSM's chunk, by the lowest bit of the number of their phase, and by that of their port.
 
     Members
     -------
-    valid : ``Out(1).array(2)``, beats : ``Out(7).array(2)``
-        One of ``beats + 1`` beats may be sent from now on.
-    end : ``Out(1).array(2)``
+    valid : ``Out(1).array(2, 2)``, beats : ``Out(7).array(2, 2)``, final : ``Out(1).array(2, 2)``
+        One of ``beats + 1`` beats, maybe the last of its send, may be sent from now on.
+    end : ``Out(1).array(2, 2)``
         Its last beat has arrived, maybe in the cycle of ``valid``.
     local : ``Out(1)``
         A packet has arrived at the loopback.
     """
 
     def __init__(self, config: AceConfig) -> None:
-        super().__init__({"valid": Out(1).array(2), "beats": Out(7).array(2), "end": Out(1).array(2),
-                          "local": Out(1)})
+        super().__init__({"valid": Out(1).array(2, 2), "beats": Out(7).array(2, 2), "final": Out(1).array(2, 2),
+                          "end": Out(1).array(2, 2), "local": Out(1)})

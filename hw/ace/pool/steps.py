@@ -95,6 +95,7 @@ class ProgramSteps(wiring.Component):
             fetched.target.eq(send.target * second.piece),
             fetched.need.eq(send.need), fetched.grants.eq(send.grants), fetched.reduce.eq(send.reduce),
             fetched.back.eq(send.back), fetched.local.eq(send.local),
+            fetched.ahead.eq(send.next.any()), fetched.next.eq(send.next - 1), fetched.next_both.eq(send.next_both),
             self.entered.fsm.eq(third.fsm), self.entered.port.eq(fetched.port),
         ]
         for number, request in enumerate(self.requests):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hw.ace.words import SendWord, TransferWord
 
-from .program import Phase, Program
+from .program import Phase, Program, granted_ahead
 from .ring import Ring
 
 __all__ = ["plan"]
@@ -24,7 +24,7 @@ def plan(rings: Sequence[Ring]) -> Program:
         phases.append(_exchange(ring, places))
         home, used = places.at(ring.at(0), 0), used + ring.size - 1
     whole = (TransferWord(0, 0, 1),)
-    return Program(positions=used, shards=1, src_whole=True, dst_whole=True, phases=tuple(phases), early=True,
+    return Program(positions=used, shards=1, src_whole=True, dst_whole=True, phases=granted_ahead(phases), early=True,
                    fills=whole, drains=(TransferWord(home, 0, 1),))
 
 

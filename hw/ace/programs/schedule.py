@@ -19,7 +19,7 @@ from hw.ace.config import DIMENSIONS, MAX_RANKS, AceConfig
 from hw.ace.words import RoleWord, SendWord, TransferWord
 
 from . import one_shot, parts, rank_order
-from .program import Phase, Program, encode
+from .program import Phase, Program, encode, granted_ahead
 from .ring import Ring, position_of
 
 __all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
@@ -217,9 +217,9 @@ def _all_reduce_phases(rings: Sequence[Ring]) -> tuple[Phase, ...]:
     if len(rings) <= 1:
         return tuple(_pass_on(ring, scatter=True, gather=True) for ring in rings)
     first, *others = rings
-    return (_pass_on(first, scatter=True),
-            *(_pass_on(ring, (first.number,), scatter=True, gather=True) for ring in others),
-            _pass_on(first, gather=True))
+    *reducing, last = (_pass_on(ring, (first.number,), scatter=True, gather=True) for ring in others)
+    # The last phase replaces only what the first one has sent.
+    return (_pass_on(first, scatter=True), *reducing, *granted_ahead((last, _pass_on(first, gather=True))))
 
 
 def _all_reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
@@ -245,7 +245,7 @@ def _all_gather(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
     ranks = prod(shape)
     return Program(positions=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),), early=True,
                    fills=(TransferWord(position_of(coordinates, shape), 0, 1),),
-                   phases=tuple(_pass_on(ring, range(ring.number), gather=True) for ring in reversed(rings)))
+                   phases=granted_ahead(_pass_on(ring, range(ring.number), gather=True) for ring in reversed(rings)))
 
 
 def _barrier(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
@@ -253,7 +253,7 @@ def _barrier(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequen
     """A rank with ``k`` receives knows that the ``k`` ranks before it have started. The data sent does not matter."""
     phases = [Phase(port=ring.port, span=1, sends=tuple(SendWord(0, 0, step, 0, 0) for step in range(ring.size - 1)),
                     receives=ring.size - 1, granted=ring.size - 1) for ring in rings]
-    return Program(positions=1, shards=1, split=True, phases=tuple(phases), early=True)
+    return Program(positions=1, shards=1, split=True, phases=granted_ahead(phases), early=True)
 
 
 def _link(ring: Ring, *, receives: bool, sends: bool, reduce: bool) -> Phase:

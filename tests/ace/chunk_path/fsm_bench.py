@@ -3,19 +3,17 @@
 
 import random
 from collections import deque
-from dataclasses import dataclass, replace
+from itertools import chain
 
-from hw.ace.config import TINY
+from hw.ace.config import STEP_WIDTH
 from hw.ace.layouts import PacketKind
 from hw.ace.pool.fsm import Fsm
 from hw.ace.pool.fsm_ports import StepKind
+from tests.ace.chunk_path.fsm_phases import CONFIG, PACKET, Coming
 from tests.harness.cell import run_cell
 
-__all__ = ["CONFIG", "PACKET", "SILENCE", "SPANS", "Bench", "Phase", "Send", "alone", "both_ways", "phase_of"]
+__all__ = ["SILENCE", "Bench", "alone"]
 
-CONFIG = replace(TINY, packet_bytes=64, chunk_bytes=1024, message_bytes=64)
-PACKET = CONFIG.packet_beats
-SPANS = (1, PACKET - 1, PACKET, PACKET + 1, 2 * PACKET, 3 * PACKET - 3)
 UNREAD = 8
 """Packets that Transmit holds at most."""
 SILENCE = 100
@@ -25,59 +23,14 @@ PROMPT = 3
 LIMIT = 4000
 
 
-@dataclass(frozen=True)
-class Send:
-    source: int
-    target: int
-    need: int
-    grants: int
-    reduce: int
-    back: int = 0
-    local: int = 0
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase of a program, in beats. ``granted`` and the sends together grant the receives to the neighbour.
-    ``returns``: receives of sends that go back, which the other neighbour sends."""
-
-    port: int
-    span: int
-    granted: int
-    sends: tuple[Send, ...]
-    receives: int
-    returns: int = 0
-
-
-def both_ways(rng, size, *, span=None):
-    """Sends to both neighbours, and sums in the loopback, as a one-shot program has them."""
-    up, down = size // 2, (size - 1) // 2
-    sends = [(hops, 0, 0, back, 0) for hops in range(up) for back in (0, 1) if hops < (up, down)[back]]
-    sends += [(down, 0, 1, 1, 1)] * (size - 1)
-    made = tuple(Send(rng.randrange(CONFIG.sram_beats // 2), rng.randrange(CONFIG.chunk_beats // 2), *send)
-                 for send in sends)
-    return Phase(2 * rng.randrange(CONFIG.ports // 2), rng.choice(SPANS) if span is None else span, len(made), made, up,
-                 down)
-
-
-def phase_of(rng, *, sends=None, span=None):
-    sends, made = rng.randrange(4) if sends is None else sends, []
-    granted = safe = rng.randrange(3)
-    for _ in range(sends):
-        grants = rng.choice((0, 0, 1, 2))
-        made.append(Send(rng.randrange(CONFIG.sram_beats // 2), rng.randrange(CONFIG.chunk_beats // 2),
-                         rng.randint(0, safe), grants, rng.randrange(2)))
-        safe += grants
-    return Phase(rng.randrange(CONFIG.ports), rng.choice(SPANS) if span is None else span, granted, tuple(made), safe)
-
-
 class Bench:
     """The pool, Transmit, Receive and both neighbours, for one chunk at a time."""
 
     def __init__(self, ctx, dut, rng):
         self.ctx, self.dut, self.rng = ctx, dut, rng
         self.seen = {"cut through": 0, "taken and read": 0, "granted on entry": 0, "settled late": 0, "sums wait": 0,
-                     "sums wait for beats": 0, "ends late": 0, "sent by a mark": 0, "granted by a mark": 0}
+                     "sums wait for beats": 0, "ends late": 0, "sent by a mark": 0, "granted by a mark": 0,
+                     "granted ahead": 0, "ahead": 0, "outside of a phase": 0}
 
     async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None, fill=None, early=False,
                   unread=False, marks=(), parts=False):
@@ -103,6 +56,7 @@ class Bench:
         self.expected = deque([StepKind.PHASE] if phases else [StepKind.FINISH])
         self.fetching, self.before, self.may_for, self.steps_after_stop = None, False, 0, 0
         self.offers_after_stop = 0
+        self.coming = None
         self._enter(None)
         assert not ctx.get(dut.chunk.busy)
         ctx.set(dut.communicator.epoch, self.epoch)
@@ -134,8 +88,8 @@ class Bench:
             self.ended, self.filled = self.ended or cycle == fill, self.filled or (cycle == fill and not unread)
         assert self.finished, f"Not done: phase {self.number} of {phases}, sent {self.sent}, landed {self.landed}"
         for signal in (dut.communicator.stopped, dut.steps.ready, dut.packets.taken, dut.packets.read,
-                       *dut.landed.valid, *dut.landed.end, dut.landed.local, dut.signals.ready, dut.grants.valid,
-                       dut.grants.back, dut.filled.valid, dut.marked.valid):
+                       *chain(*dut.landed.valid, *dut.landed.end), dut.landed.local, dut.signals.ready,
+                       dut.grants.valid, dut.grants.back, dut.filled.valid, dut.marked.valid):
             ctx.set(signal, 0)
         assert not ctx.get(dut.chunk.busy)
         return cycle
@@ -145,7 +99,12 @@ class Bench:
         self.landed, self.allowed, self.signalled, self.entering = 0, 0, 0, False
         self.returned, self.allowed_back, self.signalled_back, self.looped = 0, False, False, 0
         self.back_in = self.rng.choice((0, 0, 20, 80))          # cycles until the GRANT for sends that go back
-        self.incoming = [False, False]          # whether more beats of a packet arrive at each side
+        # Whether more beats of a packet arrive, from the receiver's side and back.
+        self.incoming = [False, False]
+        if coming := self.coming:
+            self.signalled, self.signalled_back, self.incoming = phase.granted, phase.returns > 0, coming.incoming
+            self.landed, self.returned = coming.arrived
+        self.coming = None
         self.unread = deque()                   # packets that were taken and not read: the number of their send
         self.looped_late = deque()              # packets in the loopback that were read
 
@@ -161,7 +120,7 @@ class Bench:
         return phase is None or (
             self.sent == len(phase.sends) and not self.unread and self.landed == phase.receives * phase.span
             and self.signalled == self.safe and (self.signalled_back or not phase.returns) and not self.looped
-            and not any(self.incoming))
+            and not any(self.incoming) and (self.coming is None or all(self.coming.signalled)))
 
     def _acts(self, port):
         """Whether the neighbour at a port acts in this cycle."""
@@ -201,7 +160,8 @@ class Bench:
             ctx.set(getattr(dut.steps, name), 0)
         if self.fetching is not None and self._acts("fetched"):
             kind, self.fetching = self.fetching, None
-            garbage = {name: rng.getrandbits(3) for name in ("source", "target", "need", "grants", "reduce")}
+            garbage = {name: rng.getrandbits(1) for name in (
+                "source", "target", "need", "grants", "reduce", "ahead", "next", "next_both")}
             if kind is StepKind.PHASE:
                 self.number += 1
                 self._enter(phase := self.phases[self.number])
@@ -220,6 +180,9 @@ class Bench:
                     "port": rng.randrange(CONFIG.ports), "span": rng.getrandbits(5), "sends": 1, "receives": 1,
                     "granted": 5, **vars(self.send)})
                 ctx.set(dut.steps.send_valid, 1)
+                if self.send.ahead:
+                    following = self.phases[self.number + 1]
+                    self.coming = Coming(following, [False, not following.returns], [0, 0], [False, False])
         elif ctx.get(dut.steps.valid):
             assert self.fetching is None, "A word is requested before the previous one has arrived"
             kind = StepKind(ctx.get(dut.steps.kind))
@@ -279,7 +242,8 @@ class Bench:
                 CONFIG.local_port if self.send.local else phase.port ^ self.send.back, self.send.source + self.offset)
             assert (header.kind, header.offset, header.beats) == (
                 PacketKind.DATA, self.send.target + self.offset, length - 1)
-            assert (header.reduce, header.phase) == (self.send.reduce, self.number)
+            assert (header.reduce, header.phase, header.final) == (
+                self.send.reduce, self.number, self.offset + length == self.phase.span)
             self._name(header)
             self.seen["cut through"] += self.send.need > 0 and self.landed < self.send.need * phase.span
             taken = len(self.unread) < UNREAD and self._acts("offer")
@@ -317,8 +281,11 @@ class Bench:
             return
         payload = ctx.get(dut.signals.payload)
         header = payload.header
-        assert (header.kind, header.phase) == (PacketKind.GRANT, self.number)
         self._name(header)
+        if header.phase == self.number + 1:
+            self._signal_ahead(payload)
+            return
+        assert (header.kind, header.phase) == (PacketKind.GRANT, self.number)
         if payload.port == self.phase.port and self.phase.returns:
             assert (self.filled or self.early) and not self.signalled_back and header.granted >= self.phase.returns
             if self._acts("signal"):
@@ -335,23 +302,45 @@ class Bench:
             self.signalled = header.granted
             ctx.set(dut.signals.ready, 1)
 
+    def _signal_ahead(self, payload):
+        """All receives of the next phase are granted, to the neighbours there."""
+        coming = self.coming
+        assert coming and payload.header.kind == PacketKind.GRANT and payload.header.granted == (1 << STEP_WIDTH) - 1
+        assert self.filled or self.early, "Receives are granted before the fill"
+        back = payload.port % 2 == coming.phase.port % 2
+        assert payload.port == coming.phase.port ^ 1 ^ back and not coming.signalled[back]
+        if self._acts("signal"):
+            self.seen["granted ahead"] += 1
+            coming.signalled[back] = True
+            self.ctx.set(self.dut.signals.ready, 1)
+
     def _receive(self, inside, entered):
         """GRANTs of the neighbour downstream, and packets of the one upstream: only those that were granted, and none
         once the communicator is stopped."""
         ctx, dut, rng = self.ctx, self.dut, self.rng
         ctx.set(dut.grants.valid, 0)
-        for valid in (*dut.landed.valid, *dut.landed.end, dut.landed.local, dut.grants.back):
+        for valid in (*chain(*dut.landed.valid, *dut.landed.end), dut.landed.local, dut.grants.back):
             ctx.set(valid, 0)
-        for side, incoming in enumerate(self.incoming):
-            # Once the communicator is stopped, the other beats are dropped.
-            if incoming and not self.stopped_for and self._acts("landed"):
-                self.incoming[side] = False
-                self.seen["ends late"] += 1
-                ctx.set(dut.landed.end[side], 1)
+        for number, phase, waiting in ((self.number, self.phase, self.incoming), *(
+                [(self.number + 1, self.coming.phase, self.coming.incoming)] if self.coming else [])):
+            for back, incoming in enumerate(waiting):
+                # Once the communicator is stopped, the other beats are dropped.
+                if incoming and not self.stopped_for and self._acts("landed"):
+                    waiting[back] = False
+                    self.seen["ends late"] += 1
+                    ctx.set(dut.landed.end[number % 2][_side(phase, back)], 1)
         if self.looped_late and self._acts("looped"):
             self.looped_late.popleft()
             self.looped -= 1
             ctx.set(dut.landed.local, 1)
+        if self.coming and not self.stopped_for:
+            coming = self.coming
+            for back, total in enumerate((coming.phase.receives, coming.phase.returns)):
+                if coming.signalled[back] and self._lands(
+                        self.number + 1, coming.phase, back, coming.incoming, coming.arrived[back], total):
+                    coming.arrived[back] += self.beats
+                    self.seen["ahead"] += 1
+                    self.seen["outside of a phase"] += not inside
         if not inside or self.stopped_for:
             return
         phase = self.phase
@@ -360,29 +349,34 @@ class Bench:
             self.allowed = rng.randint(self.allowed + 1, len(phase.sends))
             ctx.set(dut.grants.valid, 1)
             ctx.set(dut.grants.granted, self.allowed)
-        side = 1 - phase.port % 2
-        if self.landed < min(self.signalled, phase.receives) * phase.span and self._free(side):
-            beats = min(PACKET, phase.span - self.landed % phase.span)
-            self.landed += beats
-            self._lands(side, beats)
+        if self._lands(self.number, phase, 0, self.incoming, self.landed, min(self.signalled, phase.receives)):
+            self.landed += self.beats
         self.back_in = max(0, self.back_in - 1)
         if phase.returns and not self.allowed_back and not self.back_in and self._acts("granted"):
             self.allowed_back = True
             ctx.set(dut.grants.back, 1)
-        if self.signalled_back and self.returned < phase.returns * phase.span and self._free(1 - side):
-            beats = min(PACKET, phase.span - self.returned % phase.span)
-            self.returned += beats
-            self._lands(1 - side, beats)
+        if self.signalled_back and self._lands(self.number, phase, 1, self.incoming, self.returned, phase.returns):
+            self.returned += self.beats
 
-    def _free(self, side):
-        """Whether a packet begins at this side."""
-        return not self.incoming[side] and not self.ctx.get(self.dut.landed.end[side]) and self._acts("landed")
+    def _lands(self, number, phase, back, incoming, arrived, receives):
+        """Whether a packet begins to arrive, of ``beats``: the next one of this phase, of which so many beats have."""
+        ctx, landed, odd_phase, side = self.ctx, self.dut.landed, number % 2, _side(phase, back)
+        if arrived >= receives * phase.span or incoming[back] or ctx.get(landed.end[odd_phase][side]) or not self._acts(
+                "landed"):
+            return False
+        left = phase.span - arrived % phase.span
+        self.beats = min(PACKET, left)
+        incoming[back] = self.beats > 1 and self.rng.random() < 0.9
+        ctx.set(landed.end[odd_phase][side], not incoming[back])
+        ctx.set(landed.valid[odd_phase][side], 1)
+        ctx.set(landed.beats[odd_phase][side], self.beats - 1)
+        ctx.set(landed.final[odd_phase][side], self.beats == left)
+        return True
 
-    def _lands(self, side, beats):
-        self.incoming[side] = beats > 1 and self.rng.random() < 0.9
-        self.ctx.set(self.dut.landed.end[side], not self.incoming[side])
-        self.ctx.set(self.dut.landed.valid[side], 1)
-        self.ctx.set(self.dut.landed.beats[side], beats - 1)
+
+def _side(phase, back):
+    """Whether what arrives does so at an odd port."""
+    return 1 - phase.port % 2 ^ back
 
 
 def alone(*runs):

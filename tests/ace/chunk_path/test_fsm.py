@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hw.ace.words import Waits
-from tests.ace.chunk_path.fsm_bench import CONFIG, PACKET, SILENCE, SPANS, Phase, Send, alone, phase_of
+from tests.ace.chunk_path.fsm_bench import SILENCE, alone
+from tests.ace.chunk_path.fsm_phases import CONFIG, PACKET, SPANS, Phase, Send, ahead, both_ways, phase_of
 
 
 def test_random(seed):
@@ -15,8 +16,22 @@ def test_random(seed):
     rng = random.Random(f"{seed} fsm")
     seen, _ = alone(*(([phase_of(rng) for _ in range(rng.randrange(1, 5))], {"mood": mood, "reads": reads})
                        for _ in range(80) for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
-    assert all(count for name, count in seen.items() if not name.startswith("sums wait")
-               and not name.endswith("by a mark")), seen
+    assert all(count for name, count in seen.items() if not name.startswith("sums wait") and not name.endswith(
+        ("by a mark", "ahead", "outside of a phase"))), seen
+
+
+def test_granted_ahead(seed):
+    """The next phase is granted with a send; its data arrives at any time from then on, and counts only there."""
+    rng = random.Random(f"{seed} ahead")
+    runs = []
+    for number in range(100):
+        phases = [phase_of(rng, sends=rng.randint(1, 3)) if rng.random() < 0.5 else both_ways(rng, rng.randint(2, 5))
+                  for _ in range(rng.randint(2, 4))]
+        runs.append((ahead(rng, phases), {
+            "mood": rng.choice((1.0, 0.5, 0.15)), "reads": rng.choice((1.0, 0.1)), "early": rng.randrange(2),
+            "fill": rng.choice((None, 20, 100)), "stop": number + 10 if number % 5 == 0 else None}))
+    seen, _ = alone(*runs)
+    assert seen["granted ahead"] and seen["ahead"] and seen["outside of a phase"], seen
 
 
 def test_filled_later(seed):

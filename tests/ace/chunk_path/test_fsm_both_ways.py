@@ -3,7 +3,8 @@
 
 import random
 
-from tests.ace.chunk_path.fsm_bench import alone, both_ways, phase_of
+from tests.ace.chunk_path.fsm_bench import alone
+from tests.ace.chunk_path.fsm_phases import both_ways, phase_of
 
 
 def test_both_ways(seed):
