@@ -171,8 +171,11 @@ MUTANTS = [
          "test_link.py::test_channel"),
     _ace("link-init-by-any-session", "link/state", "known.eq(~(received.session ^ commands.peer).any()),",
          "known.eq(1),", "test_handshake.py::test_handshake"),
-    _ace("fsm-grant-back-lost", "pool/fsm", "self.signals.valid.eq((more | more_back) &",
-         "self.signals.valid.eq(more &", "test_fsm.py::test_fsm"),
+    _ace("fsm-grant-back-lost", "pool/fsm", "now.eq(more | more_back)", "now.eq(more)", "test_fsm.py::test_fsm"),
+    _ace("fsm-ahead-of-the-fill", "pool/fsm", "| later & whole)", "| later)",
+         "test_fsm.py::test_fsm"),
+    _ace("fsm-ahead-of-two-phases", "pool/fsm", "& (unread == 0) & ~now & ~later",
+         "& (unread == 0) & ~now", "test_fsm.py::test_fsm"),
     _ace("fsm-mark-kept", "pool/fsm", "Mux(self.start.valid, 0, more_marks | news & ~self.signals.ready)",
          "more_marks | news & ~self.signals.ready", "test_fsm.py::test_fsm"),
     _ace("fsm-last-packet", "pool/fsm", "may & there & (left != 0) & ~packets.taken", "may & there & (left > length) & "

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An FSM of the pool never waits for nothing: while it has a chunk, it makes a step within a few cycles, or a neighbour
-still has to deliver what it waits for. Before the end of the fill, a GRANT is of receives that marks permit. By
-induction, for any program.
+still has to deliver what it waits for. Before the end of the fill, a GRANT is of receives that marks permit; and in a
+phase, only its receives and those of the next one are granted. By induction, for any program.
 """
 
 from itertools import chain
@@ -102,7 +102,7 @@ class Enabled(wiring.Component):
         def state_is(name):
             return dut._fsm.ongoing(name)
 
-        left = internal(parts, "left")
+        left, later = internal(parts, "left"), internal(parts, "later")
         m.d.comb += [
             Assert(idle <= PATIENCE, Format("the FSM waits for nothing")),
             Assert(internal(parts, "unread") == unread, Format("unread")),
@@ -114,6 +114,9 @@ class Enabled(wiring.Component):
             Assert(~state_is("ENTER") | (current.sends == 0) | (current.span != 0), Format("span")),
             Assert(Cat(state_is(name) for name in STATES).any(), Format("no state")),
             Assert(~internal(parts, "news") | (internal(parts, "marks") != 0), Format("a mark before the start")),
+            Assert(~later | dut.grants.inside | state_is("LEAVING"), Format("receives of the phase after the next")),
+            Assert(~signals.valid | (signals.payload.header.phase == state.phase)
+                   | later & (chunk.filled | chunk.early), Format("receives of the next phase before the fill")),
         ]
         return m
 

@@ -178,14 +178,16 @@ class Fsm(wiring.Component):
         safe = Signal(STEP_WIDTH)
         more, more_back = Signal(), Signal()               # than was reported to it; to the other neighbour
         whole, news = Signal(), Signal()                   # all may be granted; more may be, by a mark
-        # Of the next phase, after those of this one; whether they are granted before it starts.
-        ahead, ahead_back, promised, now = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [whole.eq(chunk.filled | chunk.early), now.eq(more | more_back)]
+        # Those of the next phase, after those of this one; this phase was granted so, or the next one is.
+        ahead, ahead_back, promised = Signal(), Signal(), Signal()
+        now = Signal()                                     # there are GRANTs of this phase to send
+        later = Signal()                                   # of the next one
+        m.d.comb += [whole.eq(chunk.filled | chunk.early), now.eq(more | more_back), later.eq(ahead | ahead_back)]
         # A mark before the start may be another chunk's, which has had this slot.
         m.d.sync += news.eq(Mux(self.start.valid, 0, more_marks | news & ~self.signals.ready))
         header = self.signals.payload.header
         m.d.comb += [
-            self.signals.valid.eq(now & (whole | news) | (ahead | ahead_back) & whole),
+            self.signals.valid.eq(now & (whole | news) | later & whole),
             self.signals.payload.port.eq(Mux(now, current.port ^ more, Cat(current.port[0] ^ ahead, current.next))),
             header.kind.eq(PacketKind.GRANT),
             header.communicator.eq(chunk.communicator), header.epoch.eq(epoch),
@@ -281,7 +283,7 @@ class Fsm(wiring.Component):
                 with m.Elif(chunk.parts & ~parted & (phases_left == 1)):
                     with m.If((received + 1 >= current.receives) & ~incoming):
                         m.next = "PART"
-                with m.Elif((received == current.receives) & ~incoming & (unread == 0) & ~now & ~ahead & ~ahead_back
+                with m.Elif((received == current.receives) & ~incoming & (unread == 0) & ~now & ~later
                             & (looped == 0)):
                     m.d.comb += passes.eq(1)
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
@@ -296,7 +298,7 @@ class Fsm(wiring.Component):
                     m.next = "LEAVING"
             with m.State("LEAVING"):
                 m.d.sync += [more.eq(0), more_back.eq(0), ahead.eq(0), ahead_back.eq(0)]
-                with m.If((unread == 0) & ~packets.valid & ~now & ~ahead & ~ahead_back & chunk.ended):
+                with m.If((unread == 0) & ~packets.valid & ~now & ~later & chunk.ended):
                     m.next = "FINISH"
             with m.State("FINISH"):
                 m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.FINISH)]
@@ -313,7 +315,7 @@ class Fsm(wiring.Component):
             "PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "PART", "FINISH")).any()
         m.d.comb += waits.eq(Mux(~permits & ~stepping, Waits.MEMORY, Mux(
             sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
-                stepping, Waits.PROGRAM, Mux(now | ahead | ahead_back, Waits.PORT, Mux(
+                stepping, Waits.PROGRAM, Mux(now | later, Waits.PORT, Mux(
                     (unread != 0) | (looped != 0), Waits.SRAM, Mux(
                         fsm.ongoing("ENDING") & ((received != current.receives) | incoming), Waits.DATA,
                         Waits.NOTHING)))))))

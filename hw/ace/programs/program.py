@@ -80,7 +80,7 @@ def encode(program: Program, config: AceConfig) -> list[int]:
 
 
 def _check_next(program: Program, number: int) -> None:
-    """Whether what sends of this phase grant is what the next phase receives."""
+    """Raise ValueError if sends of this phase grant something else than the next phase receives."""
     phase, following = program.phases[number], program.phases[number + 1:number + 2]
     said = {(send.next, bool(send.next_both)) for send in phase.sends if send.next}
     if not said:

@@ -359,7 +359,7 @@ class Bench:
             self.returned += self.beats
 
     def _lands(self, number, phase, back, incoming, arrived, receives):
-        """Whether a packet begins to arrive, of ``beats``: the next one of this phase, of which so many beats have."""
+        """Whether the next packet of a phase begins to arrive, after ``arrived`` beats of it. It has ``self.beats``."""
         ctx, landed, odd_phase, side = self.ctx, self.dut.landed, number % 2, _side(phase, back)
         if arrived >= receives * phase.span or incoming[back] or ctx.get(landed.end[odd_phase][side]) or not self._acts(
                 "landed"):
@@ -375,7 +375,7 @@ class Bench:
 
 
 def _side(phase, back):
-    """Whether what arrives does so at an odd port."""
+    """1 if data of the phase arrives at an odd port."""
     return 1 - phase.port % 2 ^ back
 
 
