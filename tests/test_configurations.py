@@ -3,7 +3,7 @@
 models.
 
 The second stage elaborates three of each kind, so that each size has its minimum, a value between and its maximum,
-lints one DMA engine, and simulates some; ``--soak`` does so for several seeds. A failure prints the configuration.
+lints one of each engine, and simulates some; ``--soak`` does so for several seeds. A failure prints the configuration.
 """
 
 import random
@@ -95,7 +95,7 @@ def _rounds(soak):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["dma", "ace", "endpoint"])
 def test_every_configuration_becomes_verilog(kind, seed, soak, tmp_path):
-    """And one DMA engine of three passes Verilator's lint."""
+    """And one of three engines of a kind passes Verilator's lint."""
     if kind == "endpoint":
         design, made = Endpoint, endpoints(rounds=_rounds(soak), seed=seed)
     else:
@@ -104,7 +104,7 @@ def test_every_configuration_becomes_verilog(kind, seed, soak, tmp_path):
     for number, config in enumerate(made):
         print(show(config))
         (tmp_path / "design.v").write_text(emit.verilog(design(config), name="design", assertions=False))
-        if kind != "dma" or number % 3 != seed % 3:
+        if kind == "endpoint" or number % 3 != seed % 3:
             continue
         assert lint(tmp_path, "design.v") == []
 

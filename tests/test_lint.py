@@ -3,11 +3,14 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hw import emit
+from hw.ace import config as ace
+from hw.ace.engine import AceEngine
 from hw.ace.numerics.alu import Lane
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
@@ -42,6 +45,15 @@ def test_dma_engine_is_clean(tmp_path, preset, assertions):
     text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine", assertions=assertions)
     (tmp_path / "dma_engine.v").write_text(text)
     assert lint(tmp_path, "dma_engine.v") == []
+
+
+@pytest.mark.rtl
+@pytest.mark.long
+@pytest.mark.parametrize("pipes", [1, 4])
+def test_accelerator_is_clean(tmp_path, pipes):
+    config = replace(ace.TINY, pipes=pipes)
+    (tmp_path / "accelerator.v").write_text(emit.verilog(AceEngine(config), name="accelerator", assertions=False))
+    assert lint(tmp_path, "accelerator.v") == []
 
 
 @pytest.mark.rtl

@@ -357,7 +357,7 @@ class Decoder(wiring.Component):
             m.d.comb += shifts[number].eq(at)
             width = shape.root_widths[number]
             where = (word.root >> shifts[number]) & Cat(width > bit for bit in range(len(word.root)))
-            root.insert(0, Signal(len(word.root), name=f"root_{number}", reset_less=True))
+            root.insert(0, Signal(len(shape.coordinates[number]), name=f"root_{number}", reset_less=True))
             beyond.insert(0, where > shape.sizes[number])
             m.d[domain] += root[0].eq(where)
             at = shifts[number] + width
@@ -370,7 +370,7 @@ class Decoder(wiring.Component):
         for number, where in enumerate(root):
             # Compared without a difference, which would add an adder in series. Neighbours wrap around as well.
             coordinate, last = shape.coordinates[number], shape.sizes[number]
-            before, after = (Signal(ROOT_WIDTH, name=f"{name}_{number}", reset_less=True)
+            before, after = (Signal(len(coordinate), name=f"{name}_{number}", reset_less=True)
                              for name in ("before", "after"))
             m.d[domain] += [before.eq(coordinate - 1), after.eq(coordinate + 1)]
             m.d.comb += [

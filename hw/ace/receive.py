@@ -259,7 +259,7 @@ class Receive(wiring.Component):
         m.submodules.turn = turn = RoundRobin(len(ports))
         ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; in the middle of a packet
         staying, granted = Signal(), Signal(len(ports))
-        valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
+        valid, number = Signal(), Signal(range(_rows(ports)), reset_less=True)
         for place, (port, one) in enumerate(zip(ports, self.numbers, strict=True)):
             if one != self.config.local_port:
                 m.d.sync += Assert(port.valid | ~stays[place], Format(f"port {one}: a packet has a gap"))
