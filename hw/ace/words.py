@@ -285,10 +285,10 @@ SEND_FIELDS = (
 of them. ``grants``: receives that become safe when the send is done. ``reduce``: the receiver combines it with the
 contents of its positions; otherwise it is copied there. ``back``: it leaves at the dimension's other port, and ``need``
 counts receives of sends that go back. ``local``: it leaves and arrives at the loopback, without GRANTs, and starts when
-all earlier sends have been read, all ``receives`` have arrived, and ``need`` of those that go back. ``next``: dimension
-of the next phase, plus 1, if all its receives become safe when this send is read from the program, so that they are
-granted then and not when that phase starts; 0 if not. It must be another dimension than this phase's. ``next_both``:
-``both`` of that phase.
+all earlier sends have been read, all ``receives`` have arrived, and ``need`` of those that go back, completely.
+``next``: dimension of the next phase, plus 1, if all its receives become safe when this send is read from the program,
+so that they are granted then and not when that phase starts; 0 if not. It must be another dimension than this phase's.
+``next_both``: ``both`` of that phase.
 """
 
 

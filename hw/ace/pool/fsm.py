@@ -137,25 +137,29 @@ class Fsm(wiring.Component):
         # -- The next packet of the send, and whether it may be sent.
         offset = Signal(config.chunk_beat_bits + 1)        # beats of the send that are issued
         left = Signal(config.chunk_beat_bits + 1)
+        last = Signal()                                    # it is the last packet
         length = Signal(range(config.packet_beats + 1))
-        granted, granted_back = Signal(STEP_WIDTH), Signal()
+        granted, granted_back, after = Signal(STEP_WIDTH), Signal(), Signal(STEP_WIDTH)
         sending, may, there = Signal(), Signal(), Signal()
         arrived, part, settled = Signal(STEP_WIDTH), Signal.like(offset), Signal()
         m.d.comb += [
-            length.eq(Mux(left > config.packet_beats, config.packet_beats, left)),
+            last.eq(left <= config.packet_beats),
+            length.eq(Mux(last, left, config.packet_beats)),
+            after.eq(sent + 1),
             may.eq(Mux(current.back, granted_back, sent < granted) | current.local),
             arrived.eq(Mux(current.back, received_back, received)),
             part.eq(Mux(current.back, here[1].part, here[0].part)),
             # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
-            there.eq(((arrived >= current.need)
-                      | ((arrived + 1 == current.need) & (part >= offset + config.packet_beats)))
-                     & (~current.local | settled & ~incoming)),
+            # Sums wait for all, so that no packet arrives any more once they are offered.
+            there.eq((arrived >= current.need) & (~current.local | settled & ~incoming)
+                     | ((arrived + 1)[:STEP_WIDTH] == current.need) & (part >= offset + config.packet_beats)
+                     & ~current.local),
             packets.address.eq(current.source),
             packets.header.kind.eq(PacketKind.DATA),
             packets.header.communicator.eq(chunk.communicator), packets.header.epoch.eq(epoch),
             packets.header.sequence.eq(chunk.sequence), packets.header.phase.eq(phase),
             packets.header.offset.eq(current.target), packets.header.beats.eq(length - 1),
-            packets.header.reduce.eq(current.reduce), packets.header.final.eq(left == length),
+            packets.header.reduce.eq(current.reduce), packets.header.final.eq(last),
         ]
         # In the loopback, sums may replace what was sent before.
         with m.If(sending & current.local & (unread == 0) & (received == current.receives)):
@@ -259,11 +263,11 @@ class Fsm(wiring.Component):
                 m.d.comb += sending.eq(1)
                 with m.If(stopped):
                     m.next = "LEAVING"
-                with m.Elif(packets.taken & (left == length)):
-                    m.d.sync += sent.eq(sent + 1)
+                with m.Elif(packets.taken & last):
+                    m.d.sync += sent.eq(after)
                     with m.If(current.grants != 0):
                         m.next = "SETTLE"
-                    with m.Elif(sent + 1 == current.sends):
+                    with m.Elif(after == current.sends):
                         m.next = "ENDING"
                     with m.Else():
                         m.next = "SEND"

@@ -32,18 +32,20 @@ class Bench:
                      "sums wait for beats": 0, "ends late": 0, "sent by a mark": 0, "granted by a mark": 0,
                      "granted ahead": 0, "ahead": 0, "outside of a phase": 0}
 
-    async def run(self, phases, *, mood=1.0, reads=1.0, stop=None, silent=None, waits=None, fill=None, early=False,
-                  unread=False, marks=(), parts=False):
+    async def run(self, phases, *, mood=1.0, reads=1.0, ends=None, stop=None, silent=None, waits=None, fill=None,
+                  early=False, unread=False, marks=(), parts=False):
         """Take a chunk through its program; returns the cycles.
 
-        ``mood``: how likely a neighbour acts in a cycle, ``reads``: how likely Transmit reads. ``stop``: the cycle in
+        ``mood``: how likely a neighbour acts in a cycle, ``reads``: how likely Transmit reads, ``ends``: how likely the
+        last beat of a packet arrives. ``stop``: the cycle in
         which the communicator is stopped. ``silent``: a port that is stalled for ``SILENCE`` cycles; then the FSM
         reports that it ``waits`` for it. ``fill``: the cycle in which the fill ends, without one before the start;
         ``unread``: with an error. ``early``: GRANTs need not wait for it. ``marks``: cycles in which fills with a mark
         end. ``parts``: the drain of all but the last receive is reported by itself.
         """
         ctx, dut, rng = self.ctx, self.dut, self.rng
-        self.phases, self.mood, self.reads, self.epoch = phases, mood, reads, rng.randrange(16)
+        self.phases, self.mood, self.epoch = phases, mood, rng.randrange(16)
+        self.reads, self.ends = reads, mood if ends is None else ends
         self.chunk = {
             "communicator": rng.randrange(CONFIG.communicators), "sequence": rng.getrandbits(16),
             "fsm": rng.randrange(CONFIG.fsms), "slot": rng.randrange(CONFIG.slots),
@@ -69,6 +71,8 @@ class Bench:
             if self.finished:
                 break
             self.stopped_for = 0 if stop is None or cycle < stop else cycle - stop + 1
+            # It is let go when the word that it waits for has arrived.
+            self.let_go_for = 0 if not self.stopped_for or self.fetching else self.let_go_for + 1
             ctx.set(dut.communicator.stopped, self.stopped_for > 0)
             self.silent = silent if cycle < SILENCE else None
             # Other chunks, too, are filled all the time.
@@ -124,7 +128,8 @@ class Bench:
 
     def _acts(self, port):
         """Whether the neighbour at a port acts in this cycle."""
-        return port != self.silent and self.rng.random() < (self.reads if port == "read" else self.mood)
+        chances = {"read": self.reads, "end": self.ends}
+        return port != self.silent and self.rng.random() < chances.get(port, self.mood)
 
     def _cycle(self):
         ctx, dut = self.ctx, self.dut
@@ -219,7 +224,7 @@ class Bench:
         if self.send is not None and self.phase.span:
             send, phase = self.send, self.phase
             length = min(PACKET, phase.span - self.offset)
-            enough = (send.need - 1) * phase.span + self.offset + length
+            enough = (send.need - 1) * phase.span + (phase.span if send.local else self.offset + length)
             allowed = send.local or (self.allowed_back if send.back else self.allowed > self.sent)
             permitted = self.filled or (self.opened and self.sent <= self.marks)
             may = permitted and allowed and (
@@ -282,6 +287,7 @@ class Bench:
         payload = ctx.get(dut.signals.payload)
         header = payload.header
         self._name(header)
+        assert self.let_go_for <= 3, "A GRANT is offered of a chunk that is let go"
         if header.phase == self.number + 1:
             self._signal_ahead(payload)
             return
@@ -325,7 +331,7 @@ class Bench:
                 [(self.number + 1, self.coming.phase, self.coming.incoming)] if self.coming else [])):
             for back, incoming in enumerate(waiting):
                 # Once the communicator is stopped, the other beats are dropped.
-                if incoming and not self.stopped_for and self._acts("landed"):
+                if incoming and not self.stopped_for and self._acts("end"):
                     waiting[back] = False
                     self.seen["ends late"] += 1
                     ctx.set(dut.landed.end[number % 2][_side(phase, back)], 1)

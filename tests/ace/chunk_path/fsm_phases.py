@@ -72,10 +72,13 @@ def phase_of(rng, *, sends=None, span=None):
 
 
 def ahead(rng, phases):
-    """These phases in different dimensions, each of which grants all receives of the next one with one of its sends."""
+    """These phases, most of which grant all receives of the next one, in another dimension, with one of their sends."""
     made = [replace(phases[0], port=rng.randrange(CONFIG.ports))]
     for phase in phases[1:]:
         before = made[-1]
+        if rng.random() < 0.2:
+            made.append(replace(phase, port=rng.randrange(CONFIG.ports)))
+            continue
         port = (before.port + 2 * rng.randrange(1, CONFIG.ports // 2)) % CONFIG.ports
         at = rng.randrange(len(before.sends))
         sends = tuple(replace(send, ahead=1, next=port // 2, next_both=phase.returns > 0) if number == at else send

@@ -34,6 +34,14 @@ def test_granted_ahead(seed):
     assert seen["granted ahead"] and seen["ahead"] and seen["outside of a phase"], seen
 
 
+def test_granted_ahead_and_stopped(seed):
+    """GRANTs of the next phase that wait for their port are withdrawn when the chunk is stopped."""
+    rng = random.Random(f"{seed} ahead stopped")
+    runs = [(ahead(rng, [both_ways(rng, 3, span=1) for _ in range(2)]), {"early": 1, "silent": "signal", "stop": stop})
+            for stop in range(4, 60)]
+    alone(*runs)
+
+
 def test_filled_later(seed):
     """A chunk whose fill ends in any cycle from its start on, whose GRANTs wait for that or not."""
     rng = random.Random(f"{seed} filled")

@@ -11,10 +11,11 @@ def test_both_ways(seed):
     """Phases with sends to both neighbours, whose receives arrive at any pace, and sums of what has arrived."""
     rng = random.Random(f"{seed} both")
     seen, _ = alone(*(([both_ways(rng, size), phase_of(rng), both_ways(rng, size)][:rng.randint(1, 3)],
-                        {"mood": mood, "reads": reads, "early": rng.randrange(2), "fill": rng.choice((None, 20))})
+                        {"mood": mood, "reads": reads, "ends": rng.choice((None, 0.05)), "early": rng.randrange(2),
+                         "fill": rng.choice((None, 20))})
                        for size in (2, 3, 4, 5, 8) for _ in range(6)
                        for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
-    assert seen["sums wait"] and seen["cut through"], seen
+    assert seen["sums wait"] and seen["sums wait for beats"] and seen["cut through"], seen
 
 
 def test_both_ways_stopped(seed):
