@@ -53,7 +53,7 @@ def test_ports_arbitrate_as_in_the_hardware():
     later = {}
     for endpoint in ("ace", "commopt"):
         for turns in (None, "message", "age"):
-            config = MachineConfig(shape=(4, 2), endpoint=endpoint, order="lifo", memory_pool="separate")
+            config = MachineConfig(shape=(4, 4), endpoint=endpoint, order="lifo", memory_pool="separate")
             config = config if turns is None else config.with_(turns=turns)
             later[endpoint, turns] = ends(config, *issues)[0][1]
     assert later["ace", None] == later["ace", "message"] > later["ace", "age"]
