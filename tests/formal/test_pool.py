@@ -303,8 +303,9 @@ class Stepped(wiring.Component):
                    Format("a send does not arrive, or elsewhere")),
             *(Assert(Value.cast(request.fetched) == Value.cast(fetched)) for request in requests[1:]),
             *(Assert(fetched[name] == part[name][:len(fetched[name])], Format("{} of another word", name))
-              for part, names in ((phase, ("port", "sends", "receives", "granted", "both")),
-                                  (send, ("need", "grants", "reduce", "back", "local", "next_both"))) for name in names),
+              for part, names in (
+                  (phase, ("port", "sends", "receives", "granted", "both")),
+                  (send, ("need", "grants", "reduce", "back", "local", "next_both"))) for name in names),
             Assert(Mux(fetched.ahead, fetched.next + 1, 0) == send.next, Format("next of another word")),
         ]
         # -- The FSM that enters a phase, in the cycle after its word.
