@@ -33,7 +33,7 @@ DMA_START = replace(dma.TINY, queues=2, window=4, entries=4096, extended=2, data
                     buffer_beats=4096)
 """Sizes that leave the most freedom to each of the others."""
 
-ACE_START = replace(ace.TINY, fsms=2, slots=64, message_bytes=1024, chunk_bytes=65536, packet_bytes=128,
+ACE_START = replace(ace.TINY, fsms=2, slots=64, message_bytes=1024, chunk_bytes=32768, packet_bytes=128,
                     link_beats=4096, replay_beats=4096, pipes=1, dimensions=3, lanes=1)
 """The same for accelerators."""
 

@@ -14,9 +14,8 @@ from .timing import AceTimingOptions
 __all__ = [
     "AHEAD_BEATS", "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH",
     "LINK_REPORT_CYCLES", "LINK_REPORT_PACKETS", "LINK_SEQUENCE_WIDTH", "LINK_SESSION_WIDTH", "MAX_RANKS",
-    "MOST_CHUNK_BYTES", "MOST_FSMS", "MOST_LINK_BEATS", "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_BYTES",
-    "ONE_SHOT_WIDTH",
-    "PHASES", "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "SRAM_PATIENCE", "SRAM_RUN_BEATS",
+    "MOST_FSMS", "MOST_LINK_BEATS", "MOST_SLOTS", "OFFSET_WIDTH", "ONE_SHOT_BYTES", "ONE_SHOT_WIDTH", "PHASES",
+    "PIPES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "SRAM_PATIENCE", "SRAM_RUN_BEATS",
     "STEP_WIDTH", "TINY", "ULTRA", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
@@ -28,7 +27,9 @@ PHASES = 4
 
 MAX_RANKS = 128
 
-MOST_FSMS, MOST_SLOTS, MOST_CHUNK_BYTES, MOST_LINK_BEATS = 32, 64, 65536, 4096
+MOST_FSMS, MOST_SLOTS, MOST_LINK_BEATS = 32, 64, 4096
+
+_MOST_CHUNK_BYTES, _MOST_CHUNK_BEATS = 65536, 4096
 
 AHEAD_BEATS = 16
 """Beats that wait at a port to be sent, besides a packet: they cover a link of a beat per cycle while the next packet
@@ -133,7 +134,8 @@ class AceConfig:
     slots : int
         Chunks in the SRAM: those on the links, being filled and being drained; power of two, from ``fsms`` to 64.
     chunk_bytes : int
-        Longest chunk, and so the length of a slot; power of two, 1 KiB to 64 KiB.
+        Longest chunk, and so the length of a slot; power of two, 1 KiB to 64 KiB, and at most 4,096 beats, whose
+        numbers the packet header has.
     message_bytes : int
         Bytes that one chunk may send before an older one gets the ports; power of two, from a packet to a chunk.
     packet_bytes : int
@@ -207,7 +209,7 @@ class AceConfig:
                 raise ValueError(f"{name} must be from {low} to {high}, not {value!r}")
         need("fsms", 2, MOST_FSMS)
         need("slots", self.fsms, MOST_SLOTS)
-        need("chunk_bytes", 1024, MOST_CHUNK_BYTES)
+        need("chunk_bytes", 1024, self.most_chunk_bytes)
         need("packet_bytes", max(64, self.beat_bytes), 1024)
         need("message_bytes", self.packet_bytes, self.chunk_bytes)
         need("link_beats", 2 * self.packet_beats, MOST_LINK_BEATS)
@@ -233,6 +235,11 @@ class AceConfig:
     @property
     def beat_bytes(self) -> int:
         return self.data_width // 8
+
+    @property
+    def most_chunk_bytes(self) -> int:
+        """Upper limit of ``chunk_bytes``."""
+        return min(_MOST_CHUNK_BYTES, _MOST_CHUNK_BEATS * self.beat_bytes)
 
     @property
     def chunk_beats(self) -> int:

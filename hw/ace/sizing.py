@@ -12,7 +12,6 @@ from math import ceil, prod
 from .config import (
     AHEAD_BEATS,
     LINK_SEQUENCE_WIDTH,
-    MOST_CHUNK_BYTES,
     MOST_FSMS,
     MOST_LINK_BEATS,
     MOST_SLOTS,
@@ -96,7 +95,7 @@ def needs(config: AceConfig, shape: Sequence[int], *, link_rate: float, link_lat
             config, sizes, beats, link_rate)
         fsms = ceil(MARGIN * time / interval) + 1
         enough = FEW_FSMS if chunk_bytes < config.chunk_bytes else MOST_FSMS
-        if wanted or fsms <= enough or chunk_bytes == MOST_CHUNK_BYTES:
+        if wanted or fsms <= enough or chunk_bytes == config.most_chunk_bytes:
             break
         chunk_bytes *= 2
     moving = 2 * (beats + memory_latency) + MOVER_CYCLES

@@ -30,7 +30,7 @@ def test_link(simulate, config):
 
 
 @pytest.mark.parametrize("config", [*PRESETS.values(), AceConfig(
-    data_width=64, lanes=2, chunk_bytes=65536, packet_bytes=1024, message_bytes=1024, link_beats=4096,
+    data_width=64, lanes=2, chunk_bytes=32768, packet_bytes=1024, message_bytes=1024, link_beats=4096,
     replay_beats=4096, link_channels=2)], ids=[*PRESETS, "largest"])
 def test_what_travels_beside_the_payload_is_16_bytes(config):
     crc = link_layout(config)["crc"].width
