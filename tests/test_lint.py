@@ -37,6 +37,15 @@ def lint(folder, source, *, waivers=True):
     return re.findall(r"^%(?!Error: Exiting due to).*", text, flags=re.MULTILINE)
 
 
+HARMLESS = re.compile(r"%Warning-(VARHIDDEN|WIDTHTRUNC: .*Operator ASSIGNW .* Assign RHS's SHIFTR) ?")
+"""In the accelerator: a signal with the name of its module's instance, or of the variable of a loop over rows; and
+``bits.word_select(index, width)``, which is written as a shift assigned to ``width`` bits."""
+
+
+def lint_accelerator(folder, source):
+    return [line for line in lint(folder, source) if not HARMLESS.match(line)]
+
+
 @pytest.mark.rtl
 @pytest.mark.parametrize("preset, assertions", [
     ("tiny", True), pytest.param("base", False, marks=pytest.mark.long),
@@ -53,7 +62,7 @@ def test_dma_engine_is_clean(tmp_path, preset, assertions):
 def test_accelerator_is_clean(tmp_path, pipes):
     config = replace(ace.TINY, pipes=pipes)
     (tmp_path / "accelerator.v").write_text(emit.verilog(AceEngine(config), name="accelerator", assertions=False))
-    assert lint(tmp_path, "accelerator.v") == []
+    assert lint_accelerator(tmp_path, "accelerator.v") == []
 
 
 @pytest.mark.rtl

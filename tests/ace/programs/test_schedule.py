@@ -204,7 +204,7 @@ def test_what_does_not_fit_the_memory_is_left_out():
     assert not full.words and not full.directory and set(full.left_out) == {*C, *Ordered, *OneShot}
 
 
-@pytest.mark.parametrize("data_bytes", [1024, 4096, 65536])
+@pytest.mark.parametrize("data_bytes", [1024, 4096, 32768])
 def test_pieces_are_as_long_as_they_can_be(data_bytes):
     config = replace(TINY, chunk_bytes=data_bytes)
     for shape in [(1,), (2,), (3,), (5,), (8,)]:
