@@ -67,8 +67,8 @@ def collectives(config: AceConfig, calls: Sequence[Call], *, ranks: int = 2, see
     for memory in after:
         memory[_WORD] = len(calls)
     used = [register.offset for register in drivers[0].map.registers]
-    # Those of an FSM and of a slot show their last chunk: X as long as there was none. FSM_STEPS has the receives at the
-    # port of the phase.
+    # Those of an FSM and of a slot show their last chunk: X as long as there was none. FSM_STEPS has the receives of
+    # the port of its phase.
     unused = [drivers[0].map[name].offset for name in ("FSM_STATE", "FSM_STEPS", "SLOT_STATE")]
     return [Work([offset for offset in used if offset not in unused], used, bus.writes, bus.stores, bytes(old),
                  bytes(new), [_WORD]) for bus, old, new in zip(buses, before, after, strict=True)]
