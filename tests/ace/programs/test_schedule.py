@@ -256,3 +256,25 @@ def test_phases_without_positions_are_refused(phase):
     sentence = "^The program cannot be encoded: phase 1 has sends or receives, and a span of 0 positions$"
     with pytest.raises(ValueError, match=sentence):
         encode(Program(positions=1, shards=1, phases=(Phase(port=0, span=0), Phase(port=0, span=0, **phase))), TINY)
+
+
+_GRANTING = SendWord(0, 0, 0, 0, 0, next=2)
+"""A send that grants the receives of the next phase, which is in dimension 1 and has no sends that go back."""
+
+
+@pytest.mark.parametrize("sends, following", [
+    ((_GRANTING,), ()),
+    ((_GRANTING._replace(next=3),), (Phase(port=2, span=1, receives=1),)),
+    ((_GRANTING._replace(next_both=1),), (Phase(port=2, span=1, receives=1),)),
+    ((_GRANTING._replace(next=1),), (Phase(port=0, span=1, receives=1),)),
+    ((_GRANTING,), (Phase(port=3, span=1, receives=1),)),
+    ((_GRANTING,), (Phase(port=2, span=1, sends=(SendWord(0, 0, 0, 1, 0),), receives=1),)),
+    ((_GRANTING, _GRANTING), (Phase(port=2, span=1, receives=1),)),
+], ids=["no next phase", "another dimension", "both", "the same dimension", "another direction", "more", "twice"])
+def test_wrong_grants_of_the_next_phase_are_refused(sends, following):
+    """The neighbours would be granted other receives than the next phase has, or wait for ever."""
+    first = Phase(port=0, span=1, sends=sends)
+    with pytest.raises(ValueError, match=r"^The program cannot be encoded: one send of phase 0 may grant all"):
+        encode(Program(positions=1, shards=1, phases=(first, *following)), TINY)
+    right = (replace(first, sends=(_GRANTING,)), Phase(port=2, span=1, receives=1))
+    assert encode(Program(positions=1, shards=1, phases=right), TINY)
