@@ -105,10 +105,10 @@ def packet_layout(config):
     ``communicator``, ``sequence``: the chunk. ``epoch``: of the communicator. ``phase``: of the chunk's program. DATA:
     ``offset``, beat of the slot where its payload starts; ``beats``, of payload, less one; ``reduce``, combine with the
     contents of the slot; ``final``, the last packet of its send. GRANT: ``granted``, total number of receives of the
-    phase that are safe; all bits set: all of them. CREDIT: ``state`` of
-    the sender's port; ``nak``, a packet is missing, replay; ``ask``, respond at once; ``refuse``, the sender is not in
-    the session to which ``peer`` is bound; ``session``, ``peer``, sessions of the sender and, as far as it knows, of
-    the receiver; ``ack_high``, the bits above ``ack``.
+    phase that are safe; all bits set: all of them. CREDIT: ``state`` of the sender's port; ``nak``, a packet is
+    missing, replay; ``ask``, respond at once; ``refuse``, the sender is not in the session to which ``peer`` is bound;
+    ``session``, ``peer``, sessions of the sender and, as far as it knows, of the receiver; ``ack_high``, the bits above
+    ``ack``.
     """
     return _overlaid(
         ("kind", {"kind": PacketKind}),

@@ -66,8 +66,9 @@ class Fsm(wiring.Component):
         GRANTs of its downstream neighbour.
     packets : ``Out(PacketOffer)``
     landed : ``In(BeatsLanded)``
+        Of this phase, or of the next one if its receives were granted.
     signals : ``Out(stream.Signature(signal_layout))``
-        GRANTs for its upstream neighbour.
+        GRANTs for its upstream neighbours, of this phase and of the next one.
     state : ``Out(state_layout)``
         A level, for software and for the arbiters of the pool.
     """

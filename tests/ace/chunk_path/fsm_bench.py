@@ -37,11 +37,11 @@ class Bench:
         """Take a chunk through its program; returns the cycles.
 
         ``mood``: how likely a neighbour acts in a cycle, ``reads``: how likely Transmit reads, ``ends``: how likely the
-        last beat of a packet arrives. ``stop``: the cycle in
-        which the communicator is stopped. ``silent``: a port that is stalled for ``SILENCE`` cycles; then the FSM
-        reports that it ``waits`` for it. ``fill``: the cycle in which the fill ends, without one before the start;
-        ``unread``: with an error. ``early``: GRANTs need not wait for it. ``marks``: cycles in which fills with a mark
-        end. ``parts``: the drain of all but the last receive is reported by itself.
+        last beat of a packet arrives. ``stop``: the cycle in which the communicator is stopped. ``silent``: a port that
+        is stalled for ``SILENCE`` cycles; then the FSM reports that it ``waits`` for it. ``fill``: the cycle in which
+        the fill ends, without one before the start; ``unread``: with an error. ``early``: GRANTs need not wait for it.
+        ``marks``: cycles in which fills with a mark end. ``parts``: the drain of all but the last receive is reported
+        by itself.
         """
         ctx, dut, rng = self.ctx, self.dut, self.rng
         self.phases, self.mood, self.epoch = phases, mood, rng.randrange(16)
