@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace soak all``, for ``make soak``: requests of the DMA engine and collectives with faults, with a final table."""
+"""``dmace soak all``, for ``make soak``: requests of the engines and collectives with faults, with a final table."""
 
 import argparse
 import random
@@ -11,12 +11,13 @@ from rich.table import Table
 
 from hw.ace import config as ace
 from hw.dma_engine.config import PRESETS
-from sim.configurations import COMPARABLE, DMA_START, configurations, copies, show
+from sim.configurations import COMPARABLE, DMA_START, configurations, copies, endpoints, show
 from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
 
-REQUESTS, COLLECTIVES, JOBS, ACE_JOBS, PCIE_JOBS, CONFIGURATIONS = 10_000_000, 10_000, 100_000, 20_000, 50_000, 6
+REQUESTS, COLLECTIVES, JOBS, ACE_JOBS, PCIE_JOBS = 10_000_000, 10_000, 100_000, 20_000, 50_000
+CONFIGURATIONS, ENDPOINTS = 6, 3
 
 _SMALL, _OTHER = 17_000, 1_000
 """Requests of a round: short ones back to back, and in each of the other three runs."""
@@ -36,7 +37,8 @@ def configure(designs: Subparsers) -> None:
                                 ("jobs", JOBS, "jobs of the DMA engine's fuzzer"),
                                 ("ace-jobs", ACE_JOBS, "jobs of the accelerator's fuzzer"),
                                 ("pcie-jobs", PCIE_JOBS, "jobs of the PCIe adapter's fuzzer"),
-                                ("configurations", CONFIGURATIONS, "DMA engines of random sizes")):
+                                ("configurations", CONFIGURATIONS, "DMA engines of random sizes"),
+                                ("endpoints", ENDPOINTS, "pairs of endpoints of random sizes")):
         parser.add_argument(f"--{name}", type=integer, default=default, metavar="N",
                             help=f"minimum number of {what}; 0: none (default: {default:,})")
     add_seed(parser)
@@ -44,7 +46,7 @@ def configure(designs: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    for name in ("requests", "collectives", "jobs", "ace-jobs", "pcie-jobs", "configurations"):
+    for name in ("requests", "collectives", "jobs", "ace-jobs", "pcie-jobs", "configurations", "endpoints"):
         check_range(f"--{name}", getattr(args, name.replace("-", "_")), 0, 1_000_000_000)
     check_range("--seed", args.seed, 0, (1 << 32) - 1)
     check_file("--json", args.json)
@@ -56,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
             ("jobs, accelerators", args.ace_jobs, _jobs("ace", args.ace_jobs, args.seed)),
             ("jobs, PCIe adapter", args.pcie_jobs, _jobs("pcie", args.pcie_jobs, args.seed)),
             ("copies, random sizes", args.configurations, _sizes(args.configurations, args.seed)),
+            ("requests, random endpoints", args.endpoints, _endpoints(args.endpoints, args.seed)),
             ("collectives, link faults", args.collectives, _collectives(args.collectives, args.seed)),
             ("collectives, errors", args.collectives, _errors(args.collectives, args.seed))):
         if not wanted:
@@ -133,6 +136,20 @@ def _sizes(wanted: int, seed: int) -> _Pieces:
             yield seed, 0, 0, [f"Sizes {show(config)}: {failure}"]
             return
         yield seed, sum(row["requests"] for row in rows), sum(row["cycles"] for row in rows), []
+
+
+def _endpoints(wanted: int, seed: int) -> _Pieces:
+    """Copies, puts and an all-reduce of two endpoints whose sizes are at their limits or between."""
+    from sim.ace.shared_library import ClusterFailed
+    from sim.endpoint.soak import work
+
+    for config in list(endpoints(rounds=-(-wanted // 3), seed=seed))[:wanted]:
+        try:
+            found = work(config, seed=seed)
+        except ClusterFailed as failure:
+            yield seed, 0, 0, [f"Sizes {show(config)}: {failure}"]
+            return
+        yield seed, found.requests, found.cycles, [f"Sizes {show(config)}: {text}" for text in found.findings]
 
 
 def _collectives(wanted: int, seed: int) -> _Pieces:
