@@ -16,8 +16,10 @@ from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
 from hw.endpoint import config as endpoint_config
 from hw.endpoint.doorbells import DoorbellSplit
+from hw.endpoint.engine import Endpoint
 from hw.endpoint.memory_port import MemoryPort
 from hw.endpoint.puts import Puts
+from hw.rdma import config as rdma
 from sim.verilator.design import Design, verilog_of
 from sim.verilator.toolchain import find_verilator
 
@@ -38,12 +40,52 @@ def lint(folder, source, *, waivers=True):
 
 
 HARMLESS = re.compile(r"%Warning-(VARHIDDEN|WIDTHTRUNC: .*Operator ASSIGNW .* Assign RHS's SHIFTR) ?")
-"""In the accelerator: a signal with the name of its module's instance, or of the variable of a loop over rows; and
-``bits.word_select(index, width)``, which is written as a shift assigned to ``width`` bits."""
+"""In accelerator and endpoint: a signal with the name of its module's instance, or of the variable of a loop over rows;
+and ``bits.word_select(index, width)``, which is written as a shift assigned to ``width`` bits."""
+
+COMPARED_SUMS = {
+    "responder.completion": "responses that arrived and those of this cycle, with carry, are compared with bursts",
+    "responder.responses": "a beat's number is compared with the number of the last, of at least one",
+    "triggers.poster": "a page is compared with the first one behind those of the engines plus the block, with carry",
+}
+"""Blocks that compare a sum with a value of another width, and why its carry counts."""
 
 
-def lint_accelerator(folder, source):
-    return [line for line in lint(folder, source) if not HARMLESS.match(line)]
+def lint_engine(folder, source):
+    """Messages about an accelerator or an endpoint.
+
+    A comparison of values of different widths is harmless unless one of them is a sum, whose carry may have been meant
+    to be dropped.
+    """
+    text = (folder / source).read_text().splitlines()
+    return [line for line in lint(folder, source) if not HARMLESS.match(line) and not _compares_values(line, text)]
+
+
+def _compares_values(message, text):
+    found = re.match(r"%Warning-WIDTHEXPAND: [^:]*:(\d+):\d+: Operator N?EQ .*In instance '([^']*)'", message)
+    if not found:
+        return False
+    number, instance = int(found[1]) - 1, re.sub(r"__\d+$", "", found[2])
+    if instance.endswith(tuple(COMPARED_SUMS)):
+        return True
+    body = text[_boundary(text, number, "module ", -1):_boundary(text, number, "endmodule", 1)]
+    return not any(_is_sum(operand, body) for operand in re.split("[!=]=", text[number].split(" = ")[1].rstrip(";")))
+
+
+def _boundary(text, number, word, step):
+    while not text[number].startswith(word):
+        number += step
+    return number
+
+
+def _is_sum(operand, body):
+    """Whether this is a sum or a difference in all its bits, perhaps by way of a signal with another name."""
+    if re.search(" [+-] ", operand):
+        return True
+    name = re.sub(r"\$signed\((.*)\)", r"\1", operand.strip()).strip()
+    drivers = [line for line in body if line.startswith(f"  assign {name} ") and "[" not in name]
+    return any(_is_sum(line.split(" = ", 1)[1].rstrip(";"), body) for line in drivers
+               if re.fullmatch(r"\s*\S+\s*|.* [+-] .*", line.split(" = ", 1)[1].rstrip(";")))
 
 
 @pytest.mark.rtl
@@ -62,7 +104,15 @@ def test_dma_engine_is_clean(tmp_path, preset, assertions):
 def test_accelerator_is_clean(tmp_path, pipes):
     config = replace(ace.TINY, pipes=pipes)
     (tmp_path / "accelerator.v").write_text(emit.verilog(AceEngine(config), name="accelerator", assertions=False))
-    assert lint_accelerator(tmp_path, "accelerator.v") == []
+    assert lint_engine(tmp_path, "accelerator.v") == []
+
+
+@pytest.mark.rtl
+@pytest.mark.long
+def test_endpoint_with_remote_machines_is_clean(tmp_path):
+    config = endpoint_config.TINY.with_rdma(rdma.TINY)
+    (tmp_path / "endpoint.v").write_text(emit.verilog(Endpoint(config), name="endpoint", assertions=False))
+    assert lint_engine(tmp_path, "endpoint.v") == []
 
 
 @pytest.mark.rtl
@@ -98,6 +148,20 @@ def test_waivers_hide_no_fault(tmp_path, fault):
     ports, body, warning = FAULTS[fault]
     (tmp_path / "bad.v").write_text(f"module bad({ports});\n{body}\nendmodule\n")
     assert any(line.startswith((f"%Warning-{warning}:", f"%Error-{warning}:")) for line in lint(tmp_path, "bad.v"))
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("body, harmful", [
+    ("assign y = a == b;", False),
+    ("wire [4:0] n;\n  assign n  = a + 1'd1;\n  assign y = n[3:0] == b;", False),
+    ("wire [4:0] n;\n  assign n  = a + 1'd1;\n  assign y = n == b;", True),
+    ("wire [4:0] n, k;\n  assign n  = a - 1'd1;\n  assign k  = n;\n  assign y = k != b;", True),
+])
+def test_a_compared_carry_is_reported(tmp_path, body, harmful):
+    """Also in accelerators and endpoints, where values of different widths may be compared."""
+    (tmp_path / "bad.v").write_text(f"module bad(output y, input [3:0] a, input [5:0] b);\n  {body}\nendmodule\n")
+    assert any(lint(tmp_path, "bad.v"))
+    assert any(lint_engine(tmp_path, "bad.v")) == harmful
 
 
 @pytest.mark.rtl
