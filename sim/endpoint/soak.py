@@ -55,19 +55,25 @@ def work(config: EndpointConfig, *, seed: int, **options: Any) -> Worked:
                        endpoint.dma.define_region(1, base=remote_address(rank, 1), length=_LENGTH, readable=False))
             for queue in range(2):
                 cluster.start_queue(rank, queue)
+        inputs = [rng.integers(0, 1 << 32, _ELEMENTS, np.uint32) for _ in range(2)]
+        reduced = cluster.submit(Collective.ALL_REDUCE, inputs, dtype=DType.INT32)
+        words: dict[tuple[int, int], list[NativeWord]] = {}
         for rank, queue in itertools.product(range(2), range(2)):
             area, base = ((copied[rank], _LENGTH), (exported[1 - rank], 0))[queue]
-            words = []
             for place in range(0, _LENGTH, _LENGTH // _REQUESTS):
                 length, src = int(rng.integers(1, _LONGEST)), int(rng.integers(_LENGTH - _LONGEST))
                 dst = place + int(rng.integers(_LENGTH // _REQUESTS - _LONGEST))
                 area[dst:dst + length] = sources[rank][src:src + length]
-                words.append(NativeWord.copy(src=(0, src), dst=(queue, base + dst), length=length,
-                                             flags=RequestFlag.SC))
-            cluster.post(rank, queue, *words)
-        inputs = [rng.integers(0, 1 << 32, _ELEMENTS, np.uint32) for _ in range(2)]
-        outcome, = cluster.wait(cluster.submit(Collective.ALL_REDUCE, inputs, dtype=DType.INT32))
-        cluster.wait_requests(*((rank, queue, _REQUESTS) for rank in range(2) for queue in range(2)))
+                words.setdefault((rank, queue), []).append(NativeWord.copy(
+                    src=(0, src), dst=(queue, base + dst), length=length, flags=RequestFlag.SC))
+        # A queue refuses more words than it can store.
+        for first in range(0, _REQUESTS, config.dma.queue_depth):
+            last = min(first + config.dma.queue_depth, _REQUESTS)
+            for (rank, queue), mine in words.items():
+                cluster.post(rank, queue, *mine[first:last])
+            if not first:
+                outcome, = cluster.wait(reduced)
+            cluster.wait_requests(*((rank, queue, last) for rank, queue in words))
         for rank, output in enumerate(outcome.outputs):
             for name, wrong in (
                     ("copies", (cluster.read_memory(rank, _COPIED, _LENGTH) != copied[rank]).sum()),
