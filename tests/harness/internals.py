@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals inside a block, for the invariants of proofs by induction."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Signal, Value
+from amaranth.hdl._ast import SignalSet
 from amaranth.hdl._xfrm import TransformedElaboratable
+from amaranth.lib import wiring
 
 __all__ = ["elaborated", "internal", "opened", "row_of"]
 
@@ -19,13 +21,25 @@ def internal(parts, name):
     Raises
     ------
     LookupError
-        If no signal, or several, have this name.
+        If no signal, or several that are no ports of submodules, have this name.
     """
     found = [signal for signal in parts._driving if isinstance(signal, Signal) and signal.name == name]
+    if len(found) > 1:
+        ports = SignalSet(signal for component, _ in parts._named_submodules.values()
+                          for signal in _port_signals(component))
+        found = [signal for signal in found if signal not in ports]
     if len(found) != 1:
         names = sorted(signal.name for signal in parts._driving)
         raise LookupError(f"{len(found)} signals are named {name!r}, of {names}")
     return found[0]
+
+
+def _port_signals(component):
+    if isinstance(component, TransformedElaboratable):
+        component = component._elaboratable_
+    if isinstance(component, wiring.Component):
+        for _, _, value in component.signature.flatten(component):
+            yield from Value.cast(value)._lhs_signals()
 
 
 def elaborated(component):
