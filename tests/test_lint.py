@@ -108,8 +108,9 @@ def test_accelerator_is_clean(tmp_path, pipes):
 
 
 @pytest.mark.rtl
-@pytest.mark.long
+@pytest.mark.soak
 def test_endpoint_with_remote_machines_is_clean(tmp_path):
+    """``tests/test_configurations.py`` lints endpoints of other sizes."""
     config = endpoint_config.TINY.with_rdma(rdma.TINY)
     (tmp_path / "endpoint.v").write_text(emit.verilog(Endpoint(config), name="endpoint", assertions=False))
     assert lint_engine(tmp_path, "endpoint.v") == []
