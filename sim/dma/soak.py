@@ -33,8 +33,9 @@ class Soak:
                 "wrong_bytes": checked["wrong_bytes"], "cycles": result["cycles"], "seconds": result["seconds"]}
 
 
-def runs(config: DmaConfig, single: int, together: int) -> tuple[Soak, ...]:
-    """Runs with ``single`` requests one at a time, and ``together`` back to back."""
+def runs(config: DmaConfig, single: int, together: int, *, small: int | None = None) -> tuple[Soak, ...]:
+    """Runs with ``single`` requests one at a time, and ``together`` back to back, but ``small`` in the run of small
+    ones, if given."""
     quick, slow = Target(read_latency=20, write_latency=20), Target(read_latency=100, write_latency=100)
     # Some queue's words are more than can wait; a thread posts as many as it knows to fit.
     queues = min(config.queues, config.regions // 2)
@@ -43,8 +44,8 @@ def runs(config: DmaConfig, single: int, together: int) -> tuple[Soak, ...]:
     return (
         Soak("one at a time", Flow(size=1100, requests=single, **anywhere), quick, {}),
         Soak("back to back", Flow(size=9000, depth=depth, requests=together, **anywhere), slow, {}),
-        Soak("small ones back to back", Flow(size=3 * config.beat_bytes, depth=depth, requests=together, **anywhere),
-             quick, {}),
+        Soak("small ones back to back", Flow(size=3 * config.beat_bytes, depth=depth,
+                                             requests=together if small is None else small, **anywhere), quick, {}),
         Soak("all queues, disorder, stalls",
              Flow(count=queues, size=9000, depth=depth, burst=2, requests=share, **anywhere), slow,
              {"out_of_order": True, "jitter": 80, "stall": 0.2}),
