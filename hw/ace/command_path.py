@@ -25,7 +25,7 @@ from hw.common.wiring import Wiring
 
 from .command_queues import CommandQueues, QueueClear, QueueLookup, QueueWrite
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
-from .communicators import ShapeRead
+from .communicators import CommunicatorWrite, ShapeRead
 from .config import AceConfig
 from .decoder import Decoder, DirectoryWrite
 from .extents import ExtentRead
@@ -92,7 +92,7 @@ class CommandPath(wiring.Component):
     doorbells : ``In(AxiSignature)``
     posts : ``In(PostPortSignature)``
         Commands that other parts of an endpoint post.
-    registers : ``In(CommandRegisters)``
+    registers : ``In(CommandRegisters)``, communicator : ``In(CommunicatorWrite)``
     shape : ``Out(ShapeRead)``, program : ``Out(ProgramRead)``
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.
@@ -113,7 +113,7 @@ class CommandPath(wiring.Component):
             **({"posts": In(PostPortSignature(config.queues))} if posts else {}),
             "doorbells": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
                                          id_width=config.doorbell_id_width)),
-            "registers": In(CommandRegisters(config)),
+            "registers": In(CommandRegisters(config)), "communicator": In(CommunicatorWrite(config)),
             "shape": Out(ShapeRead(config)), "program": Out(ProgramRead(config)),
             **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
                if config.varying else {}),
@@ -129,7 +129,8 @@ class CommandPath(wiring.Component):
         wires.add(doorbell=Doorbell(config, posts=self.has_posts), command_queues=CommandQueues(config),
                   decoder=Decoder(config), operations=Operations(config),
                   regions=RegionTable(config, lut_ram=config.timing.lut_ram_tables))
-        wires.broadcast("self.init", "doorbell.init", "decoder.init", "operations.init", "regions.init")
+        wires.broadcast("self.init", "doorbell.init", "command_queues.init", "decoder.init", "operations.init",
+                        "regions.init")
 
         # -- From store to collective.
         wires.connect("self.doorbells", "doorbell.bus")
@@ -159,6 +160,7 @@ class CommandPath(wiring.Component):
         wires.connect("self.registers.region", "regions.write")
         wires.connect("self.registers.directory", "decoder.directory")
         wires.broadcast("self.registers.queue", "command_queues.configure", "decoder.configure", "operations.configure")
+        wires.connect("self.communicator", "command_queues.communicator")
         wires.broadcast("self.registers.clear", "command_queues.clear", "operations.clear")
         wires.connect("self.registers.waiting", "command_queues.lookup")
         wires.connect("self.registers.completion", "operations.lookup")

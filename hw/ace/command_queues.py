@@ -12,7 +12,10 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import StoreSignature
 from hw.common.event import EventSignature
 from hw.common.sizes import DOMAIN_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 
+from .communicators import CommunicatorWrite
 from .config import AceConfig
 from .layouts import CommandLayout
 from .words import Status
@@ -30,8 +33,9 @@ __all__ = [
 
 
 def waiting_layout(config):
-    """A command at the head of its queue; ``whole`` if it came in one store of 16 bytes."""
-    return data.StructLayout({"queue": config.queue_bits, "whole": 1, "word": CommandLayout})
+    """A command at the head of its queue: ``whole`` if it came in one store of 16 bytes, ``foreign`` if it is for a
+    communicator that is not of the queue's domain."""
+    return data.StructLayout({"queue": config.queue_bits, "whole": 1, "foreign": 1, "word": CommandLayout})
 
 
 class QueueWrite(wiring.Signature):
@@ -99,7 +103,8 @@ class CommandQueues(wiring.Component):
     """Store ``queue_depth`` words for each queue.
 
     A queue whose oldest command cannot start yet does not block the others: otherwise two ranks whose queues name
-    communicators in different orders could wait for each other forever.
+    communicators in different orders could wait for each other forever. A command for a communicator of another domain
+    does not wait for that to be free, which is another tenant's decision: the decoder refuses it.
 
     Parameters
     ----------
@@ -107,11 +112,12 @@ class CommandQueues(wiring.Component):
 
     Members
     -------
+    init : ``In(SweepSignature)``
     i : ``In(StoreSignature)``
         A refused word is dropped.
     refused : ``Out(Refusal)``
         To Operations, in the cycle of the transfer.
-    configure : ``In(QueueWrite)``
+    configure : ``In(QueueWrite)``, communicator : ``In(CommunicatorWrite)``
     clear : ``In(QueueClear)``
         The queue accepts words again.
     admission : ``In(Admission)``
@@ -125,8 +131,9 @@ class CommandQueues(wiring.Component):
     def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
-            "i": In(StoreSignature(config)), "refused": Out(Refusal(config)),
-            "configure": In(QueueWrite(config)), "clear": In(QueueClear(config)),
+            "init": In(SweepSignature(config)), "i": In(StoreSignature(config)), "refused": Out(Refusal(config)),
+            "configure": In(QueueWrite(config)), "communicator": In(CommunicatorWrite(config)),
+            "clear": In(QueueClear(config)),
             "admission": In(Admission(config)), "decoding": In(DecodingQueues(config)),
             "o": Out(stream.Signature(waiting_layout(config))), "lookup": In(QueueLookup(config)),
             "vacant": Out(config.queues),
@@ -140,6 +147,9 @@ class CommandQueues(wiring.Component):
         m.submodules.words = words = memory.Memory(
             shape=row, depth=config.queues * config.queue_depth, init=[], attrs={"ram_style": "distributed"})
         write, read = words.write_port(), words.read_port(domain="comb")
+        init = SweepSignature(config)
+        m.submodules.domains = domains = Table(DOMAIN_WIDTH, depth=config.queues, reads=1, init=init)
+        m.submodules.owners = owners = Table(DOMAIN_WIDTH, depth=config.communicators, reads=1, init=init)
         heads, tails = ([Signal(depth_bits + 1, name=f"{name}_{queue}") for queue in range(config.queues)]
                         for name in ("head", "tail"))
         enabled, refusing = Signal(config.queues), Signal(config.queues)
@@ -173,13 +183,23 @@ class CommandQueues(wiring.Component):
 
         # -- One queue after the other.
         queue = Signal(config.queue_bits)
-        found = Signal(row, reset_less=True)
+        found, foreign = Signal(row, reset_less=True), Signal()
+        number = read.data.word.communicator
+        for table in (domains, owners):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [
+            domains.write.en.eq(self.configure.valid), domains.write.addr.eq(self.configure.queue),
+            domains.write.data.eq(self.configure.domain),
+            owners.write.en.eq(self.communicator.valid), owners.write.addr.eq(self.communicator.number),
+            owners.write.data.eq(self.communicator.shape.domain),
             read.addr.eq(Cat(Array(heads)[queue][:depth_bits], queue)),
+            domains.read[0].addr.eq(queue), owners.read[0].addr.eq(number),
             self.o.payload.queue.eq(queue), self.o.payload.word.eq(found.word), self.o.payload.whole.eq(found.whole),
+            self.o.payload.foreign.eq(foreign),
         ]
-        m.d.sync += found.eq(read.data)
-        number = found.word.communicator
+        exists, owned = ~number[config.communicator_bits:].any(), owners.read[0].data == domains.read[0].data
+        m.d.sync += [found.eq(read.data), foreign.eq(~(exists & owned))]
+        free = self.admission.communicators.bit_select(found.word.communicator[:config.communicator_bits], 1)
         with m.FSM():
             with m.State("LOOKUP"):
                 with m.If((some & self.admission.queues).bit_select(queue, 1)):
@@ -187,10 +207,7 @@ class CommandQueues(wiring.Component):
                 with m.Else():
                     m.d.sync += queue.eq(queue + 1)
             with m.State("OFFER"):
-                # The decoder refuses commands for communicators that do not exist.
-                with m.If(self.admission.queues.bit_select(queue, 1) & (
-                        self.admission.communicators.bit_select(number[:config.communicator_bits], 1)
-                        | number[config.communicator_bits:].any())):
+                with m.If(self.admission.queues.bit_select(queue, 1) & (free | foreign)):
                     m.d.comb += self.o.valid.eq(1)
                     with m.If(self.o.ready):
                         for place in range(config.queues):

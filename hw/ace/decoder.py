@@ -198,8 +198,8 @@ class Decoder(wiring.Component):
                                          | (word.widen & never_widened) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
                     m.next = "SAY"
-                with m.Elif(~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)
-                            | word.communicator[config.communicator_bits:].any()):
+                # A foreign command was not promised a free row, even if the communicator's domain has changed since.
+                with m.Elif(command.foreign | ~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)):
                     m.d.sync += status.eq(Status.COMMUNICATOR)
                     m.next = "SAY"
                 with m.Elif(self.communicator_status.stopped.bit_select(number, 1)):

@@ -130,7 +130,7 @@ class AceEngine(wiring.Component):
         wires.connect("supervision.end", "control.end")
 
         # -- Registers.
-        wires.broadcast("control.communicator", "tables.communicator", "chunks.communicator",
+        wires.broadcast("control.communicator", "command.communicator", "tables.communicator", "chunks.communicator",
                         "supervision.communicator")
         wires.connect("control.commands", "command.registers")
         wires.connect("control.tables", "tables.registers")

@@ -72,13 +72,14 @@ class Bench:
         await self.ctx.tick()
         self.ctx.set(port.valid, 0)
 
-    async def decode(self, word, *, queue=0, whole=1):
-        """The verdict on one command."""
+    async def decode(self, word, *, queue=0, whole=1, foreign=False):
+        """The verdict on one command; commands for a communicator beyond the table are foreign, too."""
         ctx, dut, rng = self.ctx, self.dut, self.rng
         ctx.set(dut.communicator_status.stopped, self.stopped)
         ctx.set(dut.communicator_status.statuses, self.statuses)
         assert ctx.get(dut.i.ready) and not ctx.get(dut.pending.queues) and not ctx.get(dut.looking.communicators)
-        ctx.set(dut.i.payload, {"queue": queue, "whole": whole, "word": word._asdict()})
+        ctx.set(dut.i.payload, {"queue": queue, "whole": whole, "word": word._asdict(),
+                                "foreign": foreign or word.communicator >= self.config.communicators})
         ctx.set(dut.i.valid, 1)
         await ctx.tick()
         ctx.set(dut.i.valid, 0)
@@ -124,7 +125,7 @@ class Bench:
     def _garbage(self, value):
         return self.rng.getrandbits(48) if value == "word" else {"count": 1, "displacement": 3}
 
-    async def check(self, word, *, header=None, queue=0, whole=1, regions=None, extents=None):
+    async def check(self, word, *, header=None, queue=0, whole=1, foreign=False, regions=None, extents=None):
         """Decode a command in tables that fit it, but for what is given, and compare the verdict."""
         config, number = self.config, word.communicator % self.config.communicators
         shape = self.shapes[number]
@@ -149,8 +150,8 @@ class Bench:
         self.regions = {side: {word[7 if side == "src" else 9] % config.regions: {
             "valid": 1, "domain": DOMAIN, "readable": 1, "writable": 1, "base_page": self.rng.getrandbits(40),
             "length": meant["ends"].get(side, 1), **(regions or {}).get(side, {})}} for side in ("src", "dst")}
-        wanted = self._status(word, header, shape, entry, meant, queue, whole)
-        verdict = await self.decode(word, queue=queue, whole=whole)
+        wanted = self._status(word, header, shape, entry, meant, queue, whole, foreign)
+        verdict = await self.decode(word, queue=queue, whole=whole, foreign=foreign)
         assert Status(verdict.status) is wanted, f"{Status(verdict.status)!r} instead of {wanted!r}: {word}"
         assert (verdict.queue, verdict.flags, verdict.communicator) == (queue, word.flags, number)
         if wanted is Status.OK:
@@ -210,7 +211,7 @@ class Bench:
                 "piece": header.piece * COLUMN // (4 // size if word.widen and not barrier else 1) // 16,
                 "ends": {side: offsets[side] + limits[side] for side in limits}}
 
-    def _status(self, word, header, shape, entry, meant, queue, whole):
+    def _status(self, word, header, shape, entry, meant, queue, whole, foreign):
         """Status of a command: of its form, of its communicator, of its buffers."""
         config, flags = self.config, CommandFlag(word.flags)
         known = 0 < word.collective <= max(Collective)
@@ -226,7 +227,7 @@ class Bench:
                 or (word.widen and not (config.widen and DType(word.dtype).info.widens))):
             return Status.MALFORMED
         if (not entry or not entry["valid"] or not shape["valid"] or shape["domain"] != self.domains[queue]
-                or word.communicator >= config.communicators):
+                or foreign or word.communicator >= config.communicators):
             return Status.COMMUNICATOR
         if self.stopped >> word.communicator & 1:
             return Status(self.statuses[word.communicator])

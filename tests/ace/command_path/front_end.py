@@ -69,7 +69,7 @@ class FrontEnd(wiring.Component):
         for name in self.FROM_CHUNKER:
             wires.connect(f"self.{name}", f"chunker.{name}")
         wires.connect("self.tables", "tables.registers")
-        wires.broadcast("self.communicator", "tables.communicator", "chunker.restart")
+        wires.broadcast("self.communicator", "commands.communicator", "tables.communicator", "chunker.restart")
         wires.broadcast("self.communicator_status", "commands.communicator_status", "chunker.communicator_status")
         wires.broadcast("chunker.cutting", "commands.cutting", "self.cutting")
 
@@ -117,7 +117,7 @@ class Host:
         self.errors = {}                    # number of a job -> (read error, write error)
         self.stopped = None                 # cycle in which the communicator is stopped, or None
         self.reopens, self.unwritten = False, False
-        self.stores, self.clears = deque(), deque()
+        self.stores, self.clears, self.domains = deque(), deque(), dict.fromkeys(SC, 7)
         self.offered = {"aw", "w"}          # channels on which the oldest store is not yet accepted
         self.done = lambda: False
 
@@ -157,7 +157,8 @@ class Host:
         await write(dut.registers.region, region=3, entry={
             "base_page": 0, "length": LENGTH, "domain": 6, "readable": 1, "writable": 1, "valid": 1})
         for queue, address in SC.items():
-            await write(dut.registers.queue, queue=queue, sc_address=address, sc_enable=1, enabled=1, domain=7)
+            await write(dut.registers.queue, queue=queue, sc_address=address, sc_enable=1, enabled=1,
+                        domain=self.domains[queue])
         ctx.set(dut.doorbells.bready, 1)
 
         filling, running, waiting, draining, parts = deque(), {}, deque(), deque(), {}

@@ -158,8 +158,7 @@ def test_communicators():
     """A communicator must be in both tables, of the queue's domain and not stopped."""
     async def live(bench, rng):
         word = _word(Collective.BARRIER)
-        for number in range(TINY.communicators, 16):
-            assert await bench.check(_word(Collective.ALL_REDUCE, communicator=number)) is Status.COMMUNICATOR
+        assert await bench.check(word, foreign=1) is Status.COMMUNICATOR
         await bench.enter(0, Collective.BARRIER, False, valid=0)
         assert await bench.check(word) is Status.COMMUNICATOR
         await bench.enter(0, Collective.BARRIER, False)

@@ -3,8 +3,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from hw.ace.words import Collective, Status
-from tests.ace.command_path.front_end import CONFIG, SC, Host, make_command
+from tests.ace.command_path.front_end import CONFIG, SC, WORDS, Host, make_command
 
 
 def test_a_command_in_the_decoder_is_in_progress():
@@ -65,3 +67,26 @@ def test_a_completion_word_that_is_not_written():
     host.done = done
     host.run()
     assert [word for _, word in host.words] == [(1, 0, 0), (1, 1, Status.COMPLETION_ERROR), (1, 1, 0), (2, 1, 0)]
+
+
+@pytest.mark.parametrize("change", [{}, {"communicator": CONFIG.communicators}],
+                         ids=["another domain", "beyond the table"])
+def test_a_command_for_a_foreign_communicator_does_not_wait(change):
+    """It is refused while another tenant's collectives, which may wait for other ranks, use the communicator."""
+    host = Host(7)
+    host.domains[1] = 6
+    long = make_command(Collective.ALL_REDUCE, count=WORDS - 5)
+    host.stores.extend((0, long.pack(), 0xFFFF) for _ in range(2))
+    host.stores.extend((1, long._replace(**change).pack(), 0xFFFF) for _ in range(2))
+    cleared = []
+
+    def done():
+        if len(host.words) == 1 and not cleared:
+            cleared.append(True)
+            host.clears.append(1)
+        return len(host.words) == 3
+
+    host.done = done
+    host.run()
+    assert host.words == [(SC[1], word) for word in (
+        (0, 1, Status.COMMUNICATOR), (1, 1, 0), (1, 2, Status.COMMUNICATOR))]
