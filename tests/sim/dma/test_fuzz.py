@@ -103,6 +103,7 @@ def test_small_engines_are_refused():
     (["fuzz", "--output", "/no/such/folder/a"], "--output: there is no folder /no/such/folder."),
     (["all", "--ace-jobs", "-1"], "--ace-jobs must be from 0 to 1,000,000,000, not -1."),
     (["all", "--pcie-jobs", "-1"], "--pcie-jobs must be from 0 to 1,000,000,000, not -1."),
+    (["all", "--workers", "0"], "--workers must be from 1 to 1,024, not 0."),
     (["all", "--requests", "-1"], "--requests must be from 0 to 1,000,000,000, not -1."),
 ])
 def test_wrong_options_are_reported(capsys, options, sentence):
