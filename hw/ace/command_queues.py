@@ -123,6 +123,7 @@ class CommandQueues(wiring.Component):
     admission : ``In(Admission)``
     decoding : ``In(DecodingQueues)``
     o : ``Out(stream.Signature(waiting_layout))``
+        An offer is withdrawn when the decoder finds that an earlier command of its queue fails.
     lookup : ``In(QueueLookup)``
     vacant : ``Out(queues)``
         Queues without waiting words.

@@ -9,6 +9,7 @@ Each communicator has two rows: chunks of its next collective are cut while thos
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -222,6 +223,8 @@ class Operations(wiring.Component):
             table.write.en.eq(begins), table.write.addr.eq(row), table.write.data.eq(new.operation),
             self.to_cut.row.eq(cutting),
         ]
+        with m.If(begins & ~ResetSignal(allow_reset_less=True)):
+            m.d.sync += Assert(~taken.bit_select(row, 1), Format("a collective begins in a row in use"))
         for port, read in zip(self.reads, table.read, strict=True):
             m.d.comb += [read.addr.eq(port.row), port.operation.eq(read.data)]
         over = Signal(rows)
