@@ -111,6 +111,7 @@ private:
 
     // Ends the tenant's collectives on one rank.
     void end_tenant(unsigned rank) {
+        for (unsigned one = 0; one < kRanks; ++one) restore_patience(one);
         write(rank, DMACE_ACE_COMMUNICATOR_REVOKE_OFFSET, 0);
         await_end(rank, 0);
         clear(rank, kTenant);

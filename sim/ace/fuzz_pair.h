@@ -178,6 +178,7 @@ protected:
         if (cut_ > cluster_.cycle) ticks(cut_ - cluster_.cycle);
         for (unsigned rank = 0; rank < kRanks; ++rank) {
             write(rank, DMACE_ACE_WATCHDOG_OFFSET, kWatchdog);
+            restore_patience(rank);
             for (uint32_t communicator = 0; communicator < kCommunicators; ++communicator)
                 write(rank, DMACE_ACE_COMMUNICATOR_REVOKE_OFFSET, communicator);
         }
@@ -198,6 +199,12 @@ protected:
         }
         ++epoch_;
         configure();
+    }
+
+    // A packet that was lost leaves again only with its time-out, and a communicator ends only after its packets have left.
+    void restore_patience(unsigned rank) {
+        for (const SetUp& access : kSetUp[rank])
+            if (access.offset == DMACE_ACE_LINK_PATIENCE_OFFSET) write(rank, access.offset, access.value);
     }
 
     void await_end(unsigned rank, uint32_t communicator) {
