@@ -156,7 +156,7 @@ class Decoder(wiring.Component):
                          available[side].eq(region.length - offset)]
         m.d.sync += [halfway.eq((shard + (2 * COLUMN_BYTES - 1))[_COLUMN_BITS + 1:] << _COLUMN_BITS),
                      half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard))]
-        uses = {"src": header.fills != 0, "dst": header.drains != 0}
+        uses = {"src": (header.fills != 0) | varying, "dst": (header.drains != 0) | varying}
         some = Signal()
         checked = {side: Signal(name=f"{side}_checked", init=1) for side in limits}
         extents = {"src": self.send_extents, "dst": self.receive_extents} if config.varying else {}
@@ -270,8 +270,10 @@ class Decoder(wiring.Component):
                 with m.If(factor[1:] == 0):
                     m.next = "LIMITS"
             with m.State("LIMITS"):
+                # A buffer that is not checked has no bytes: whatever its programs are, nothing is moved there.
                 for side, limit in limits.items():
-                    m.d.sync += [limit.eq(Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard))),
+                    m.d.sync += [limit.eq(Mux(~uses[side] | barrier, 0, Mux(
+                                     header.split, length, Mux(header[f"{side}_whole"], whole, shard)))),
                                  checked[side].eq(~varying)]
                 m.next = compare
                 if config.varying:

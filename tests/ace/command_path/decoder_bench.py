@@ -206,6 +206,9 @@ class Bench:
         limits = {"src": whole if header.src_whole else shard, "dst": whole if header.dst_whole else shard}
         if header.split:
             limits = dict.fromkeys(limits, length)
+        # A buffer that is not checked has no bytes.
+        limits = {side: 0 if barrier or not runs else limits[side]
+                  for side, runs in (("src", header.fills), ("dst", header.drains))}
         offsets = {"src": word.src_offset * size, "dst": word.dst_offset * size}
         return {"shard": shard, "half": half, "limits": limits, "size": size, "offsets": offsets, **programs,
                 "piece": header.piece * COLUMN // (4 // size if word.widen and not barrier else 1) // 16,
@@ -246,7 +249,7 @@ class Bench:
             for count, limit in parts[side]:
                 if count is not None and count > word.count:
                     return Status.MALFORMED
-                if not moves:
+                if not moves and not flags & CommandFlag.VARYING:
                     continue
                 for name, bad in (
                         ("REGION", not region["valid"] or number >= config.regions),
@@ -265,6 +268,7 @@ class Bench:
         assert operation.varying == varying
         if word.collective == Collective.BARRIER:
             assert not operation.divide and not operation.widen
+            assert not operation.src_limit and not operation.dst_limit
             return
         mask = (1 << config.address_width) - 1
         for side in ("src", "dst"):

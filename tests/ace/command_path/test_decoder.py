@@ -103,7 +103,7 @@ def test_one_shot(seed):
 
 
 def test_barrier():
-    """A barrier has one chunk of a beat, whatever its other fields are."""
+    """A barrier has one chunk of a beat and buffers without bytes, whatever its other fields and its program are."""
     async def live(bench, rng):
         for _ in range(20):
             word = _word(Collective.BARRIER, dtype=rng.randrange(16), op=rng.randrange(8), widen=rng.randrange(2),
@@ -121,7 +121,8 @@ REGIONS = {
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_regions(config):
-    """Each check of each buffer: the send buffer first, and each only if the program uses it and the count is not 0."""
+    """Each check of each buffer: the send buffer first, and each only if the program uses it and the count is not 0;
+    else the buffer has no bytes."""
     async def live(bench, rng):
         check = partial(bench.check, _word(Collective.ALL_GATHER))
         for index, (name, bad) in enumerate(REGIONS.items()):
@@ -200,6 +201,10 @@ def test_varying(config):
             empty = {"count": 0, "displacement": (1 << OFFSET_WIDTH) - 1}
             extents = {side: {16 * root + row: empty for row in range(4)} for side in ("src", "dst")}
             assert await bench.check(word._replace(root=root), extents=extents) is status
+        # They are checked whatever the program uses.
+        for header, side in ((HeaderWord(1, 0, 1, 0, 4, 0, 1, 4), "src"), (HeaderWord(1, 1, 0, 0, 4, 0, 1, 4), "dst")):
+            status = await bench.check(word, header=header, regions={side: {"valid": 0}}, extents=_extents(0, 9, rng))
+            assert status is Status[f"{side.upper()}_REGION"]
         bench.shapes[1]["ranks"] = 17
         assert await bench.check(word._replace(root=3)) is Status.MALFORMED
 
