@@ -106,8 +106,7 @@ class Decoder(wiring.Component):
         status = Signal(8)
         short = Signal()                                            # looks up the one-shot programs
         number = command.word.communicator[:config.communicator_bits]
-        verdict = self.o.payload
-        operation = verdict.operation
+        verdict, operation = self.o.payload, self.o.payload.operation
         ordered, requests_varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
         varying = requests_varying if config.varying else C(0, 1)
         m.d.comb += [
@@ -272,9 +271,8 @@ class Decoder(wiring.Component):
             with m.State("LIMITS"):
                 # A buffer that is not checked has no bytes: whatever its programs are, nothing is moved there.
                 for side, limit in limits.items():
-                    m.d.sync += [limit.eq(Mux(~uses[side] | barrier, 0, Mux(
-                                     header.split, length, Mux(header[f"{side}_whole"], whole, shard)))),
-                                 checked[side].eq(~varying)]
+                    held = Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard))
+                    m.d.sync += [limit.eq(Mux(uses[side] & ~barrier, held, 0)), checked[side].eq(~varying)]
                 m.next = compare
                 if config.varying:
                     with m.If(varying & some):
