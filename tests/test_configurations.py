@@ -33,7 +33,7 @@ from sim.configurations import (
     sizes_of,
 )
 from sim.verilator.build import Design
-from tests.test_lint import lint, lint_engine
+from tests.test_lint import lint, lint_accelerator, lint_endpoint
 
 ENGINES = {"dma": (DmaEngine, DMA_START), "ace": (AceEngine, ACE_START)}
 
@@ -106,7 +106,7 @@ def test_every_configuration_becomes_verilog(kind, seed, soak, tmp_path):
         (tmp_path / "design.v").write_text(emit.verilog(design(config), name="design", assertions=False))
         if number % 3 != seed % 3:
             continue
-        assert (lint if kind == "dma" else lint_engine)(tmp_path, "design.v") == []
+        assert {"dma": lint, "ace": lint_accelerator, "endpoint": lint_endpoint}[kind](tmp_path, "design.v") == []
 
 
 def _sample(start, seed, soak, **limits):
