@@ -16,8 +16,8 @@ from tests.harness.internals import elaborated, internal, opened, row_of
 
 pytestmark = [pytest.mark.formal, pytest.mark.long]
 
-_COMMANDS = ("i", "configure", "communicator")
-_OPERATIONS = ("reads", "issued", "ended", "communicator_status", "cutting", "words")
+_COMMANDS = ("i", "configure", "communicator", "clear")
+_OPERATIONS = ("reads", "issued", "ended", "communicator_status", "cutting", "words", "configure", "clear")
 
 
 class Admitted(wiring.Component):
@@ -32,7 +32,7 @@ class Admitted(wiring.Component):
         commands, operations = CommandQueues(ACE).signature.members, Operations(ACE).signature.members
         super().__init__({
             **{name: commands[name] for name in _COMMANDS}, **{name: operations[name] for name in _OPERATIONS},
-            "clear": commands["clear"], "decides": In(1), "verdict": In(verdict_layout(ACE)),
+            "decides": In(1), "verdict": In(verdict_layout(ACE)),
             "queue": In(ACE.queue_bits), "number": In(ACE.communicator_bits)})
 
     def elaborate(self, platform):
@@ -46,14 +46,7 @@ class Admitted(wiring.Component):
                 for one, other in zip(source, sink, strict=True) if name == "reads" else [(source, sink)]:
                     wiring.connect(m, wiring.flipped(one), other)
         wiring.connect(m, operations.admission, commands.admission)
-        m.d.comb += operations.refused.valid.eq(commands.refused.valid)
-        m.d.comb += operations.refused.payload.eq(commands.refused.payload)
-        for block in (commands, operations):
-            m.d.comb += [block.clear.valid.eq(self.clear.valid), block.clear.payload.eq(self.clear.payload)]
-            if block is operations:
-                m.d.comb += [block.configure.valid.eq(self.configure.valid),
-                             *(getattr(block.configure, name).eq(getattr(self.configure, name))
-                               for name in ("queue", "enabled", "domain", "sc_address", "sc_enable"))]
+        wiring.connect(m, commands.refused, operations.refused)
 
         # -- The decoder.
         busy, held, verdict = Signal(), Signal(waiting_layout(ACE)), self.verdict
