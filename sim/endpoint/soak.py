@@ -3,7 +3,6 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class Worked:
     """A sentence for each memory that is wrong."""
 
 
-def work(config: EndpointConfig, *, seed: int, **options: Any) -> Worked:
+def work(config: EndpointConfig, *, seed: int) -> Worked:
     """Queue 0 of each endpoint copies in local memory, queue 1 puts to the other one, and both add an all-reduce.
 
     Needs two queues and two regions, as all configurations have. Raises :class:`ClusterFailed` where something does
@@ -39,11 +38,9 @@ def work(config: EndpointConfig, *, seed: int, **options: Any) -> Worked:
     config : EndpointConfig
     seed : int
         Of data, lengths, alignments and the cluster.
-    **options
-        Options of :class:`EndpointCluster`.
     """
     rng, findings = np.random.default_rng(seed), []
-    with EndpointCluster(config, (2,), seed=seed, **options) as cluster:
+    with EndpointCluster(config, (2,), seed=seed) as cluster:
         sources = [rng.integers(0, 256, _LENGTH, np.uint8) for _ in range(2)]
         copied, exported = ([np.zeros(_LENGTH, np.uint8) for _ in range(2)] for _ in range(2))
         for rank, endpoint in enumerate(cluster.endpoints):
