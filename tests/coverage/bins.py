@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional coverage: counts of requests and collectives by their properties.
 
-A bin is a combination of one value of each property of a cross. The requests are those that the golden model carries
-out, the collectives those that a cluster is given.
+A bin is a combination of one value of each property of a cross. The requests and failures are those that the golden
+model has, the collectives those that a cluster is given.
 """
 
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-__all__ = ["CROSSES", "Cross", "Tally", "collective_bins", "request_bins"]
+__all__ = ["CROSSES", "Cross", "Tally", "collective_bins", "failure_bins", "request_bins"]
 
 Bin = tuple[str, ...]
 
@@ -74,8 +74,13 @@ def _reductions() -> tuple[str, ...]:
 
 CROSSES = (
     Cross("Successful requests: length and alignment, path and stalls", "dma", (LENGTHS, ALIGNMENTS), (PATHS, STALLS),
-          ),
-    Cross("Status of requests, and path", "dma", (_statuses(),), (PATHS,)),
+          tuple((("*", alignment, "ARK", "*"), "an ARK word names whole regions, which begin at a page")
+                for alignment in ALIGNMENTS[1:])),
+    Cross("Status, and path", "dma", (_statuses(),), (PATHS,), (
+        (("OVERFLOW", "ring"), "a tail beyond the ring is RING_RANGE"),
+        *((("CONNECTION", path), "only ARK words have connections") for path in PATHS[:2]),
+        *(((status, path), "only a ring has descriptors and a tail")
+          for status in ("RING_FETCH", "RING_RANGE") for path in ("doorbell", "ARK")))),
     Cross("Collectives: elements, and stalls", "ace", (_collectives(),), (COUNTS, STALLS),
           tuple((("BARRIER", count, "*"), "a barrier has no elements") for count in COUNTS[1:])),
     Cross("Collectives that combine: type and operation", "ace", (_types(),), (_reductions(),)),
@@ -115,8 +120,8 @@ def _class(value: int, limits: Sequence[int], names: Sequence[str]) -> str:
 
 
 def request_bins(*, length: int, source: int, destination: int, beat_bytes: int, segment_bytes: int, path: str,
-                 stalls: bool, status: str) -> dict[str, Bin]:
-    """Bins of a request of the DMA engine.
+                 stalls: bool) -> dict[str, Bin]:
+    """Bins of a request of the DMA engine that has succeeded.
 
     Parameters
     ----------
@@ -126,15 +131,15 @@ def request_bins(*, length: int, source: int, destination: int, beat_bytes: int,
         Sizes of the engine.
     path : str
         One of ``PATHS``.
-    status : str
-        Name of its status.
     """
-    found = {CROSSES[1].name: (status, path)}
-    if status == "OK":
-        size = _class(length, (1, beat_bytes - 1, segment_bytes, 4096), LENGTHS)
-        alignment = ALIGNMENTS[bool(source % beat_bytes) + 2 * bool(destination % beat_bytes)]
-        found[CROSSES[0].name] = (size, alignment, path, STALLS[stalls])
-    return found
+    size = _class(length, (1, beat_bytes - 1, segment_bytes, 4096), LENGTHS)
+    alignment = ALIGNMENTS[bool(source % beat_bytes) + 2 * bool(destination % beat_bytes)]
+    return {CROSSES[0].name: (size, alignment, path, STALLS[stalls]), CROSSES[1].name: ("OK", path)}
+
+
+def failure_bins(*, status: str, path: str) -> dict[str, Bin]:
+    """Bins of a failure in the log of the DMA engine; ``path`` is that of its queue."""
+    return {CROSSES[1].name: (status, path)}
 
 
 def collective_bins(*, name: str, count: int, dtype: str, operation: str, combines: bool, stalls: bool,

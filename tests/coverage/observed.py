@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage of random comparisons: what the golden model carries out, and what a cluster is given.
+"""Functional coverage of comparisons: what the golden model carries out, and what a cluster is given.
 
-As a module of cocotb tests, it is :mod:`sim.dma.compare` whose model counts its requests.
+As a module of cocotb tests, it is :mod:`sim.dma.compare` and :mod:`tests.coverage.requests`, whose model counts its
+requests.
 """
 
 import os
@@ -13,8 +14,8 @@ from unittest import mock
 
 from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.model.regions import present
-from hw.dma_engine.words import Opcode
-from tests.coverage.bins import Tally, collective_bins, request_bins
+from hw.dma_engine.words import Opcode, Status
+from tests.coverage.bins import Tally, collective_bins, failure_bins, request_bins
 
 __all__ = ["BINS", "STALLS", "counted_collectives"]
 
@@ -26,24 +27,29 @@ def _count_requests(path: Path, stalls: bool) -> None:
     tally = Tally()
     if path.is_file():
         tally.load(path)
-    end = DmaModel._end
+    end, log = DmaModel._end, DmaModel._log
 
-    def counted(self: DmaModel, queue: int, request: Any) -> None:
-        word, status = request.word, request.status.name
-        done = status == "OK" and word.opcode == Opcode.COPY
-        source = present(self.source(word))[0][0] if done else 0
-        destination = present(self.destination(word))[0][0] if done else 0
+    def path_of(self: DmaModel, queue: int) -> str:
         q = self.queues[queue]
-        if status != "OK" or done:
+        return "ring" if q.ring else "ARK" if q.ark else "doorbell"
+
+    def counted_end(self: DmaModel, queue: int, request: Any) -> None:
+        word = request.word
+        if request.status is Status.OK and word.opcode == Opcode.COPY:
             tally.add(request_bins(
-                length=word.length if done else 0, source=source, destination=destination,
-                beat_bytes=self.config.beat_bytes, segment_bytes=self.config.segment_bytes, stalls=stalls,
-                status=status,
-                path="ring" if q.ring else "ARK" if q.ark else "doorbell"))
+                length=word.length, source=present(self.source(word))[0][0],
+                destination=present(self.destination(word))[0][0], beat_bytes=self.config.beat_bytes,
+                segment_bytes=self.config.segment_bytes, stalls=stalls, path=path_of(self, queue)))
             tally.store(path)
         end(self, queue, request)
 
-    mock.patch.object(DmaModel, "_end", counted).start()
+    def counted_log(self: DmaModel, queue: int, status: Status) -> None:
+        tally.add(failure_bins(status=status.name, path=path_of(self, queue)))
+        tally.store(path)
+        log(self, queue, status)
+
+    mock.patch.object(DmaModel, "_end", counted_end).start()
+    mock.patch.object(DmaModel, "_log", counted_log).start()
 
 
 @contextmanager
@@ -72,4 +78,5 @@ def counted_collectives(tally: Tally, *, stalls: bool, faults: bool) -> Iterator
 
 if path := os.environ.get(BINS):
     _count_requests(Path(path), os.environ.get(STALLS) == "1")
-    from sim.dma.compare import compare  # noqa: F401  # the cocotb test
+    from sim.dma.compare import compare  # noqa: F401  # a cocotb test
+    from tests.coverage.requests import requests  # noqa: F401  # another one

@@ -41,7 +41,7 @@ LEFT_OUT = ("all shapes, seed 2", "more faults, seed 6", "cycles")
 """Ends of the names of runs of the accelerator that reach hardly more, and would take as long as all others."""
 
 COMPARED = ((1, "random"), (2, "none"))
-"""Seed and stalls of the runs of ``dmace compare dma``."""
+"""Seed and stalls of the runs of ``dmace compare dma``, and of requests of each bin."""
 
 
 def _verilog(text: str, name: str) -> str:
@@ -92,12 +92,12 @@ def _run_dma(verilog: str, name: str, tally: Tally, folder: Path, status: Callab
     simulator = build_text(verilog, name=name, coverage=True)
     bins, made = folder / "bins.json", []
     for seed, stalls in COMPARED:
-        status(f"compare dma, seed {seed}, stalls {stalls}")
+        status(f"compare dma, and each bin, seed {seed}, stalls {stalls}")
         options = {"config": "tiny", "requests": 200, "stalls": stalls, "latency": 20, "seed": seed,
                    "result": str(folder / "result.json")}
         simulator.run("tests.coverage.observed", seed=seed, log=folder / "log", results=folder / "results.xml", env={
             "DMACE_RUN": json.dumps(options), BINS: str(bins), STALLS: str(int(stalls != "none"))})
-        made.append(f"compare dma (seed {seed}, stalls {stalls})")
+        made.append(f"each bin, and compare dma (seed {seed}, stalls {stalls})")
     tally.load(bins)
     ready = designs.Ready("dma", {}, {"simulator": simulator}, "")
     for test in FAST_SETS["dma"]:

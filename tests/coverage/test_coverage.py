@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilator's data, source lines of branches, bins, and the page."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,12 +13,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw import emit
+from hw.dma_engine.config import TINY
 from sim.verilator.program import build_program
 from tests.coverage import runs
 from tests.coverage.__main__ import main
-from tests.coverage.bins import CROSSES, Tally, collective_bins, request_bins
+from tests.coverage.bins import CROSSES, Tally, collective_bins, failure_bins, request_bins
 from tests.coverage.branches import line_map, with_branch_sources, with_few_toggles
 from tests.coverage.dat import Point, read, total
+from tests.coverage.observed import BINS, STALLS
 from tests.coverage.page import files_of, page, summary
 
 
@@ -145,20 +148,36 @@ def test_files_and_page(tmp_path):
 ])
 def test_bins_of_requests(length, source, destination, size, alignment):
     found = request_bins(length=length, source=source, destination=destination, beat_bytes=8, segment_bytes=256,
-                         path="ring", stalls=False, status="OK")
+                         path="ring", stalls=False)
     assert found == {CROSSES[0].name: (size, alignment, "ring", "no stalls"), CROSSES[1].name: ("OK", "ring")}
 
 
 def test_bins_are_kept(tmp_path):
     tally, again = Tally(), Tally()
-    tally.add(request_bins(length=0, source=0, destination=0, beat_bytes=8, segment_bytes=256, path="ARK", stalls=True,
-                           status="MALFORMED"))
+    tally.add(failure_bins(status="MALFORMED", path="ARK"))
     tally.store(tmp_path / "bins.json")
     again.load(tmp_path / "bins.json")
     assert again.counts == tally.counts
     cross = CROSSES[1]
     assert ("MALFORMED", "ARK") not in again.empty(cross)
-    assert len(again.empty(cross)) == len(list(cross.bins())) - 1
+    assert len(again.empty(cross)) == len([one for one in cross.bins() if not cross.impossible(one)]) - 1
+
+
+@pytest.mark.rtl
+def test_requests_of_every_bin(tmp_path, seed):
+    """No bin of requests is empty, unless it is explained."""
+    from sim.dma.checked import CheckedDma
+    from sim.verilator.build import Design, build
+
+    simulator, tally = build(Design(CheckedDma, TINY), name="dma_tiny"), Tally()
+    bins = tmp_path / "bins.json"
+    for stalls in ("none", "random"):
+        options = {"seed": seed, "stalls": stalls, "latency": 20}
+        simulator.run("tests.coverage.observed", testcase="requests", seed=seed, env={
+            "DMACE_RUN": json.dumps(options), BINS: str(bins), STALLS: str(int(stalls != "none"))})
+    tally.load(bins)
+    assert [one for cross in CROSSES if cross.engine == "dma" for one in tally.empty(cross)] == []
+    assert not [one for cross in CROSSES for one in tally.counts[cross.name] if cross.impossible(one)]
 
 
 _MAIN = """
