@@ -163,14 +163,15 @@ def test_moved_only(dtype, seed):
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=name)
-def test_widened_sums_are_rounded_once(dtype, seed):
+@pytest.mark.parametrize("one_shot", [0, 1 << 20])
+def test_widened_sums_are_rounded_once(dtype, one_shot, seed):
     rng = np.random.default_rng([seed, dtype])
     for op in (Op.SUM, Op.MAX):
         inputs = [random_pairs(rng, dtype, 512)[1] for _ in range(4)]
-        got, *_ = results(C.ALL_REDUCE, (4,), inputs, dtype=dtype, count=512, op=op, widen=True)
+        got, *_ = results(C.ALL_REDUCE, (4,), inputs, dtype=dtype, count=512, op=op, widen=True, one_shot=one_shot)
         # Longer shards have the same elements here.
         wide = [combine(Op.MAX, one, one, a_type=dtype, o_type=DType.FP32) for one in inputs]
-        whole, *_ = results(C.ALL_REDUCE, (4,), wide, dtype=DType.FP32, count=512, op=op)
+        whole, *_ = results(C.ALL_REDUCE, (4,), wide, dtype=DType.FP32, count=512, op=op, one_shot=one_shot)
         assert np.array_equal(got, combine(Op.MAX, whole, whole, a_type=DType.FP32, o_type=dtype))
 
 
