@@ -42,6 +42,14 @@ recover
 """
 
 
+RESULTS_AFTER_RST = """# The other rank writes results that it received before a link was cut, and before software has revoked it.
+memory 483337836 245 0
+cut 0x0 0x0 0xee4
+anchor 0x3 0x1c6 0xd9
+rst 0x0
+"""
+
+
 @pytest.mark.soak
 @pytest.mark.rtl
 def test_no_finding(seed, tmp_path):
@@ -52,6 +60,7 @@ def test_no_finding(seed, tmp_path):
     assert result["kept"] > 20 and result["features"] > 100
     assert check_job(program, JOB, tmp_path)["checked"] == 8
     check_job(program, NO_BEATS, tmp_path)
+    check_job(program, RESULTS_AFTER_RST, tmp_path)
     check_wrong_lines(program, tmp_path)
 
 
