@@ -172,7 +172,8 @@ class Accepted(wiring.Component):
             # The block's registers are these.
             Assert(internal(parts, "inside") == begun), Assert(internal(parts, "valid") == present),
             Assert(internal(parts, "beat") == Value.cast(now)), Assert(internal(parts, "crc") == crc),
-            Assert(internal(parts, "kept") == Value.cast(first)), Assert(total == crc),
+            Assert(~now.first | (internal(parts, "header") == Value.cast(now.header))), Assert(total == crc),
+            Assert(~begun | (present & now.first) | (internal(parts, "header") == Value.cast(first))),
             Assert(internal(parts, "lost") == ~entered),
         ]
         return m

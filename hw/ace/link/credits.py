@@ -19,7 +19,7 @@ __all__ = ["PeerCredits", "ReportedCredits"]
 class PeerCredits(wiring.Component):
     """Free entries of one channel's buffer at the peer, in beats.
 
-    Latency: 2 cycles from ``credits`` to ``free``.
+    Latency: 2 cycles from ``credits`` to ``free`` and ``fits``, which are registered.
 
     Members
     -------
@@ -41,27 +41,30 @@ class PeerCredits(wiring.Component):
         self.config = config
         super().__init__({
             "reset": In(1), "valid": In(1), "credits": In(LINK_CREDIT_WIDTH), "take": In(1),
-            "free": Out(range(config.link_beats + 1), init=config.link_beats), "fits": Out(1), "violated": Out(1),
+            "free": Out(range(config.link_beats + 1), init=config.link_beats), "fits": Out(1, init=1),
+            "violated": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        limit = self.config.link_beats
+        limit, packet = self.config.link_beats, self.config.packet_beats
         bits = limit.bit_length() - 1
         known, gain, granted = Signal(LINK_CREDIT_WIDTH), Signal(bits + 1), Signal(LINK_CREDIT_WIDTH)
         # One more bit, for both at their maximum.
-        free = Signal(bits + 2, init=limit)
+        free, held = Signal(bits + 2, init=limit), Signal(bits + 2)
         more, before, wrong = Signal(), Signal(), Signal()
         m.d.comb += [
             granted.eq(self.credits - known), more.eq(granted <= limit), before.eq(granted[bits:].all()),
-            self.free.eq(free), self.fits.eq(free >= self.config.packet_beats),
-            self.violated.eq(wrong | (free > limit)),
+            self.free.eq(free), self.violated.eq(wrong | (free > limit)),
         ]
-        m.d.sync += [gain.eq(0), free.eq(free + gain - self.take), wrong.eq(self.valid & ~more & ~before)]
+        # ``take`` arrives late: it only selects between two comparisons.
+        m.d.comb += held.eq(free + gain)
+        m.d.sync += [gain.eq(0), free.eq(held - self.take), self.fits.eq(Mux(self.take, held > packet, held >= packet)),
+                     wrong.eq(self.valid & ~more & ~before)]
         with m.If(self.valid & more):
             m.d.sync += [known.eq(self.credits), gain.eq(granted)]
         with m.If(self.reset):
-            m.d.sync += [known.eq(0), gain.eq(0), free.eq(limit), wrong.eq(0)]
+            m.d.sync += [known.eq(0), gain.eq(0), free.eq(limit), self.fits.eq(1), wrong.eq(0)]
         return m
 
 

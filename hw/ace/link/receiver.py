@@ -108,6 +108,7 @@ class LinkReceiver(wiring.Component):
             self._accepts.eq((state == LinkState.INIT) | (state == LinkState.UP)),
         ]
         beat = Signal(link_layout(self.config), reset_less=True)
+        header = Signal(link_header_layout(self.config), reset_less=True)
         valid = Signal()
         crc = Signal(CRC_WIDTH, reset_less=True)
         following = packet_crc(m, self.rx.payload, crc)
@@ -115,14 +116,14 @@ class LinkReceiver(wiring.Component):
         m.d.sync += valid.eq(self.rx.valid)
         with m.If(self.rx.valid):
             m.d.sync += [beat.eq(self.rx.payload), crc.eq(following)]
+        with m.If(self.rx.valid & self.rx.payload.first):
+            m.d.sync += header.eq(self.rx.payload.header)
 
-        # The packet of this beat, and whether its first beat was received.
+        # Whether the first beat of this packet was received, whose header is the last one.
         inside, some = Signal(name="inside"), Signal()
-        header = Signal(link_header_layout(self.config))
-        kept = Signal(link_header_layout(self.config), reset_less=True)
-        m.d.comb += [some.eq(valid & (beat.first | inside)), header.eq(Mux(beat.first, beat.header, kept))]
+        m.d.comb += some.eq(valid & (beat.first | inside))
         with m.If(some):
-            m.d.sync += [inside.eq(~beat.last), kept.eq(header)]
+            m.d.sync += inside.eq(~beat.last)
 
         whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
         low, high = self.status.expected[:LINK_SEQUENCE_WIDTH], self.status.expected[LINK_SEQUENCE_WIDTH:]

@@ -50,7 +50,7 @@ class LinkWindow(Elaboratable):
         row = data.StructLayout({"source": self.sources, "beats": 8})
         # A row is used only later than its write: its packet must first be acknowledged or replayed.
         m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[], attrs=NO_COLLISION)
-        write, oldest, upcoming = rows.write_port(), rows.read_port(), rows.read_port()
+        write, oldest, upcoming, later = rows.write_port(), rows.read_port(), rows.read_port(), rows.read_port()
         acked, end = (Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "end"))
         peer = self.peer
         acked_next, number_next, number = Signal.like(acked), Signal.like(acked), self.sequence
@@ -78,11 +78,13 @@ class LinkWindow(Elaboratable):
                         self.release_beats.eq(oldest.data.beats)]
         m.d.comb += self.settled.eq(~_differ(acked, peer) & ~(self.release.any() if domain == "sync" else 0))
         # The upcoming packet's source is registered, and the row after it is prefetched, because block RAM has a cycle
-        # of latency. The source is 0 for a cycle after ``rewind``, and undefined while nothing is to be replayed.
-        kept = Signal()
-        m.d.comb += upcoming.addr.eq(Mux(self.rewind, acked, Mux(done & kept, number + 2, number + 1))[:bits])
+        # of latency; two rows, because ``done`` arrives late: it selects one in the next cycle. The source is 0 for a
+        # cycle after ``rewind``, and undefined while nothing is to be replayed.
+        kept, advanced = Signal(), Signal()
+        m.d.comb += [upcoming.addr.eq(Mux(self.rewind, acked, number + 1)[:bits]), later.addr.eq((number + 2)[:bits])]
+        m.d.sync += advanced.eq(done)
         with m.If(done | ~kept):
-            m.d.sync += self.source.eq(upcoming.data.source)
+            m.d.sync += self.source.eq(Mux(advanced, later.data.source, upcoming.data.source))
         with m.If(self.rewind):
             m.d.sync += self.source.eq(0)
         m.d.sync += [
@@ -90,10 +92,10 @@ class LinkWindow(Elaboratable):
             acked.eq(acked_next), number.eq(number_next), self.unacknowledged.eq(end - acked),
             self.window.eq(_distance(end, acked) < depth - 2),
         ]
-        m.d.comb += self.overtaken.eq((_distance(peer, acked) > _distance(number, acked)) & ~self.draining)
-        beyond = Signal()
-        advance = _distance(self.ack, acked)
-        m.d.comb += [beyond.eq(advance > _distance(end, acked)), self.recent.eq(advance >= _distance(peer, acked)),
+        beyond, advance = Signal(), Signal(LINK_SEQUENCE_WIDTH)
+        m.d.comb += [self.overtaken.eq(_less(_distance(number, acked), _distance(peer, acked)) & ~self.draining),
+                     advance.eq(_distance(self.ack, acked)), beyond.eq(_less(_distance(end, acked), advance)),
+                     self.recent.eq(~_less(advance, _distance(peer, acked))),
                      self.sequence_high.eq(Mux(number < peer, self.high + 1, self.high))]
         m.d.sync += [self.progress.eq(self.received_valid & self.recent & ~beyond & _differ(self.ack, peer)),
                      self.violated.eq(self.received_valid & beyond)]
@@ -110,6 +112,11 @@ class LinkWindow(Elaboratable):
 def _distance(number, before):
     """Distance of ``number`` from ``before``, modulo the range."""
     return (number - before)[:LINK_SEQUENCE_WIDTH]
+
+
+def _less(one, other):
+    """``<``, as the sign of a difference: one carry chain, behind those of the operands."""
+    return (one - other)[LINK_SEQUENCE_WIDTH]
 
 
 def _differ(one, other):
