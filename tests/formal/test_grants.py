@@ -21,11 +21,11 @@ PLACE = data.StructLayout({"sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH})
 
 class Stored(wiring.Component):
     """The GRANTs for an FSM from a port, both of the solver's choice: each is forwarded at once while the FSM is in its
-    phase, and else when the FSM enters that, the latest one if there were several; nothing else is. A restart of the
-    communicator drops it.
+    phase, and else in the cycle after the FSM has entered that, the latest one if there were several; nothing else is.
+    A restart of the communicator drops it.
 
-    Assumed: one FSM enters a phase in a cycle; until it has entered a phase for which the neighbour at the port sent a
-    GRANT, that sends none for another: it has to receive the sends of this phase first.
+    Assumed: one FSM enters a phase in a cycle, and stays in it for another one; until then, the neighbour at the port
+    that sent a GRANT for the phase sends none for another: it has to receive the sends of this phase first.
     """
 
     def __init__(self):
@@ -47,14 +47,15 @@ class Stored(wiring.Component):
             dut.restart.valid.eq(self.restart), dut.restart.share.fsm_first.eq(self.restarted),
         ]
         # -- The FSMs' phases.
-        inside_before, entered = Signal(ACE.fsms), Signal(ACE.fsms)
-        m.d.sync += inside_before.eq(self.inside)
+        inside_before, entered, entered_before = Signal(ACE.fsms), Signal(ACE.fsms), Signal(ACE.fsms)
+        m.d.sync += [inside_before.eq(self.inside), entered_before.eq(entered)]
         m.d.comb += [entered.eq(self.inside & ~inside_before), Assume((entered & (entered - 1)) == 0)]
         for number, (place, phase, state) in enumerate(zip(self.places, dut.phases, dut.states, strict=True)):
             now, before = Cat(place, self.odd[number]), Signal(len(Value.cast(place)) + 1, name=f"before_{number}")
             m.d.sync += before.eq(now)
             m.d.comb += [
                 Assume(~(self.inside & inside_before)[number] | (now == before)),
+                Assume(~entered_before[number] | self.inside[number]),
                 phase.inside.eq(self.inside[number]), phase.entered.eq(entered[number]),
                 phase.odd.eq(self.odd[number]), state.sequence.eq(place.sequence), state.phase.eq(place.phase),
                 Assume(~entered[number] | (dut.entered.fsm == number) & (dut.entered.port[0] == self.odd[number])),
@@ -69,10 +70,12 @@ class Stored(wiring.Component):
         m.d.sync += [came.eq(self.valid & (self.fsm == fsm) & (self.port == port)), granted.eq(self.grant.granted),
                      named.sequence.eq(self.grant.sequence), named.phase.eq(self.grant.phase)]
         at_once = came & self.inside.bit_select(fsm, 1) & (here == named)
-        later = kept & entered.bit_select(fsm, 1) & (here == place)
+        later, found, newer = Signal(), Signal(), Signal()
+        m.d.comb += later.eq(kept & entered.bit_select(fsm, 1) & (here == place))
+        m.d.sync += [found.eq(later), newer.eq(at_once)]
         with m.If(came & ~at_once):
             m.d.sync += [kept.eq(1), place.eq(named), latest.eq(granted)]
-        with m.Elif(later):
+        with m.Elif(found):
             m.d.sync += kept.eq(0)
         with m.If(self.restart & (self.restarted == fsm)):
             m.d.sync += kept.eq(0)
@@ -82,8 +85,9 @@ class Stored(wiring.Component):
         stored, rows_kept = row_of(m, opened(parts, "table").submodules.memory, entry), internal(parts, "kept")
         m.d.comb += [
             Assume(~(came & kept) | (named == place)),
-            Assert(Mux(goes_back, back, valid) == (at_once | later), Format("a GRANT is lost, or from nowhere")),
-            Assert(~(at_once | later) | goes_back | (count == Mux(at_once, granted, latest)), Format("an old GRANT")),
+            Assert(Mux(goes_back, back == (at_once | found), valid == (at_once | found & ~newer)),
+                   Format("a GRANT is lost, or from nowhere")),
+            Assert(~valid | goes_back | (count == Mux(at_once, granted, latest)), Format("an old GRANT")),
             Assert(rows_kept.bit_select(entry, 1) == kept, Format("the row is in use")),
             Assert(~kept | (stored == Cat(place, latest)), Format("the row")),
             Assert(ready | (rows_kept == 0), Format("a row before the sweep")),

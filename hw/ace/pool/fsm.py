@@ -136,13 +136,15 @@ class Fsm(wiring.Component):
                      incoming.eq(here[0].incoming | here[1].incoming)]
 
         # -- The next packet of the send, and whether it may be sent.
-        offset = Signal(config.chunk_beat_bits + 1)        # beats of the send that are issued
+        # Beats of the send up to the end of the next packet, if that has the full length.
+        reach = Signal(config.chunk_beat_bits + 2)
         left = Signal(config.chunk_beat_bits + 1)
         last = Signal()                                    # it is the last packet
         length = Signal(range(config.packet_beats + 1))
         granted, granted_back, after = Signal(STEP_WIDTH), Signal(), Signal(STEP_WIDTH)
         sending, may, there = Signal(), Signal(), Signal()
-        arrived, part, settled = Signal(STEP_WIDTH), Signal.like(offset), Signal()
+        arrived, part, settled = Signal(STEP_WIDTH), Signal(config.chunk_beat_bits + 1), Signal()
+        all_but_one = Signal(STEP_WIDTH)                    # of the receives that the send needs
         m.d.comb += [
             last.eq(left <= config.packet_beats),
             length.eq(Mux(last, left, config.packet_beats)),
@@ -153,7 +155,7 @@ class Fsm(wiring.Component):
             # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
             # Sums wait for all, so that no packet arrives any more once they are offered.
             there.eq((arrived >= current.need) & (~current.local | settled & ~incoming)
-                     | ((arrived + 1)[:STEP_WIDTH] == current.need) & (part >= offset + config.packet_beats)
+                     | ~(arrived ^ all_but_one).any() & (part >= reach)
                      & ~current.local),
             packets.address.eq(current.source),
             packets.header.kind.eq(PacketKind.DATA),
@@ -173,11 +175,13 @@ class Fsm(wiring.Component):
             m.d.sync += granted.eq(self.grants.granted)
         with m.If(self.grants.back):
             m.d.sync += granted_back.eq(1)
-        m.d.sync += looped.eq(looped + (packets.taken & current.local) - self.landed.local)
-        m.d.sync += unread.eq(unread + packets.taken - packets.read)
+        # ``taken`` arrives late: it only selects between two sums.
+        m.d.sync += looped.eq(Mux(packets.taken & current.local, looped + 1 - self.landed.local,
+                                  looped - self.landed.local))
+        m.d.sync += unread.eq(Mux(packets.taken, unread + 1 - packets.read, unread - packets.read))
         with m.If(packets.taken):
             m.d.sync += [current.source.eq(current.source + length), current.target.eq(current.target + length),
-                         offset.eq(offset + length), left.eq(left - length)]
+                         reach.eq(reach + length), left.eq(left - length)]
 
         # -- Grants to the upstream neighbour.
         safe = Signal(STEP_WIDTH)
@@ -252,8 +256,9 @@ class Fsm(wiring.Component):
                 with m.If(steps.send_valid):
                     m.d.sync += [
                         current.source.eq(steps.fetched.source), current.target.eq(steps.fetched.target),
-                        current.need.eq(steps.fetched.need), current.grants.eq(steps.fetched.grants),
-                        current.reduce.eq(steps.fetched.reduce), offset.eq(0), left.eq(current.span),
+                        current.need.eq(steps.fetched.need), all_but_one.eq(steps.fetched.need - 1),
+                        current.grants.eq(steps.fetched.grants),
+                        current.reduce.eq(steps.fetched.reduce), reach.eq(config.packet_beats), left.eq(current.span),
                         current.back.eq(steps.fetched.back), current.local.eq(steps.fetched.local),
                     ]
                     with m.If(steps.fetched.ahead):

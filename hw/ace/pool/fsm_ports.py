@@ -135,9 +135,9 @@ class PhaseGrants(wiring.Signature):
     Members
     -------
     entered : ``Out(1)``
-        First cycle of a phase: the GRANTs that arrived before are looked up.
+        First cycle of a phase: the GRANTs that arrived before are looked up, and forwarded in the next cycle.
     inside : ``Out(1)``
-        In a phase: GRANTs for it are forwarded at once.
+        In a phase, for at least two cycles: GRANTs for it are forwarded at once.
     valid : ``In(1)``, granted : ``In``
         Receives of this phase that the receiver has granted.
     back : ``In(1)``

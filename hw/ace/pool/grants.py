@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Received GRANTs: stored until the FSM enters their phase, or forwarded at once.
 
-Receive -> GrantStore -> Fsm.  Latency: 1 cycle.  Throughput: one GRANT per cycle.
+Receive -> GrantStore -> Fsm.  Latency: 1 cycle from a GRANT, or from the start of its phase.  Throughput: one GRANT per
+cycle.
 """
 
 from amaranth import *
@@ -74,29 +75,36 @@ class GrantStore(wiring.Component):
             *(table.write.data[name].eq(came[name]) for name, _ in row_layout),
         ]
         phases, sequences = (Array(state[name] for state in self.states) for name in ("phase", "sequence"))
-        fsm, enters = self.entered.fsm, Signal()
+        # At most one FSM enters a phase in a cycle. GRANTs of both neighbours may have arrived: their rows are read in
+        # that cycle, and compared in the next one.
+        found, enters = Signal(range(len(kept)), reset_less=True), Signal()
+        fsm = found[port_bits:]
         arrives, known, clears = Signal(len(kept)), Signal(2), [Signal(len(kept), name=f"clears_{back}")
                                                                 for back in range(2)]
-        m.d.comb += [arrives.eq(Mux(table.write.en, 1 << entry, 0)),
+        m.d.comb += arrives.eq(Mux(table.write.en, 1 << entry, 0))
+        m.d.sync += [found.eq(Cat(self.entered.port, self.entered.fsm)),
                      enters.eq(Cat(phase.entered for phase in self.phases).any())]
-        # At most one FSM enters a phase in a cycle. GRANTs of both neighbours may have arrived.
+        rows = [Signal(row_layout, name=f"row_{back}", reset_less=True) for back in range(2)]
         for back, read in enumerate(table.read):
-            row, found = read.data, Signal(range(len(kept)), name=f"found_{back}")
+            row, here = rows[back], Signal(name=f"here_{back}", reset_less=True)
             m.d.comb += [
-                found.eq(Cat(self.entered.port ^ back, fsm)), read.addr.eq(found),
-                known[back].eq(kept.bit_select(found, 1) & (row.sequence == sequences[fsm])
-                               & (row.phase == phases[fsm])),
-                clears[back].eq(Mux(known[back] & enters, 1 << found, 0)),
+                read.addr.eq(Cat(self.entered.port ^ back, self.entered.fsm)),
+                known[back].eq(here & (row.sequence == sequences[fsm]) & (row.phase == phases[fsm])),
+                clears[back].eq(Mux(known[back] & enters, 1 << (found ^ back), 0)),
             ]
-        m.d.sync += kept.eq((kept | arrives) & ~(clears[0] | clears[1]))
+            m.d.sync += [row.eq(read.data), here.eq(kept.bit_select(read.addr, 1))]
+        m.d.sync += kept.eq(kept & ~(clears[0] | clears[1]) | arrives)
         for index, (phase, state) in enumerate(zip(self.phases, self.states, strict=True)):
-            back = port[0] ^ phase.odd
+            back, forward = port[0] ^ phase.odd, Signal(name=f"forward_{index}")
+            # The newer one of two GRANTs at one port is that which arrives as the FSM enters.
+            entered, newer = (Signal(name=f"{name}_{index}") for name in ("entered", "newer"))
+            m.d.sync += [entered.eq(phase.entered), newer.eq(forward)]
             m.d.comb += [
                 granted_now[index].eq(valid & phase.inside & (number == index) & (came.phase == state.phase)
                                       & (came.sequence == state.sequence)),
-                phase.valid.eq(granted_now[index] & ~back | phase.entered & known[0]),
-                phase.granted.eq(Mux(granted_now[index] & ~back, came.granted, table.read[0].data.granted)),
-                phase.back.eq(granted_now[index] & back | phase.entered & known[1]),
+                forward.eq(granted_now[index] & ~back), phase.valid.eq(forward | entered & known[0] & ~newer),
+                phase.granted.eq(Mux(forward, came.granted, rows[0].granted)),
+                phase.back.eq(granted_now[index] & back | entered & known[1]),
             ]
             share = self.restart.share
             with m.If(self.restart.valid & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):

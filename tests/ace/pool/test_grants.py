@@ -45,7 +45,8 @@ class Bench(CellBench):
     async def step(self):
         ctx, dut, rng, visits = self.ctx, self.dut, self.rng, self.visits
         for fsm, visit in enumerate(visits):
-            if visit.entered_at and visit.complete and self.cycle > visit.last_at + TRAVELS and self.chance(0.3):
+            travelled = self.cycle > max(visit.entered_at, visit.last_at + TRAVELS)
+            if visit.entered_at and visit.complete and travelled and self.chance(0.3):
                 visits[fsm] = Visit(rng, fsm)
                 self.seen["phases"] += 1
         self._grant(rng.choice(visits))
@@ -61,12 +62,12 @@ class Bench(CellBench):
             if ctx.get(phase.valid):
                 assert visit.entered_at and visit.got < ctx.get(phase.granted) <= visit.wanted, f"FSM {fsm} is granted"
                 visit.got = ctx.get(phase.granted)
-                self.seen["at the start" if entering == fsm else "inside"] += 1
+                self.seen["at the start" if self.cycle == visit.entered_at else "inside"] += 1
             if ctx.get(phase.back):
                 assert visit.entered_at and not visit.got_back and visit.back, f"FSM {fsm} is granted sends back"
                 visit.got_back = 1
-                self.seen["back at the start" if entering == fsm else "back inside"] += 1
-            late = visit.entered_at and not visit.grants and self.cycle > visit.last_at + TRAVELS
+                self.seen["back at the start" if self.cycle == visit.entered_at else "back inside"] += 1
+            late = 0 < visit.entered_at <= self.cycle and not visit.grants and self.cycle > visit.last_at + TRAVELS
             assert visit.complete or not late, f"FSM {fsm} lacks a GRANT"
         await ctx.tick()
         self.cycle += 1
