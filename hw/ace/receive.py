@@ -24,7 +24,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.delay import delayed
 from hw.common.event import EventSignature
 from hw.common.table import Table
-from hw.stream import RoundRobin
+from hw.stream import RoundRobin, Skid
 
 from .communicator_status import CommunicatorStatusSignature
 from .communicators import EPOCH_WIDTH
@@ -254,29 +254,35 @@ class Receive(wiring.Component):
 
     def _choose(self, m, taken, *, slices):
         """Take a beat from a port when the next stage is free or ``taken``; return it, registered, with ``valid`` and
-        the number of the port in this pipe."""
+        the number of the port in this pipe. With ``receive_skid``, one more may be taken."""
         ports = list(self.ports)
         m.submodules.turn = turn = RoundRobin(len(ports))
         ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; in the middle of a packet
         staying, granted = Signal(), Signal(len(ports))
-        valid, number = Signal(), Signal(range(_rows(ports)), reset_less=True)
+        number = Signal(range(_rows(ports)), reset_less=True)
         for place, (port, one) in enumerate(zip(ports, self.numbers, strict=True)):
             if one != self.config.local_port:
                 m.d.sync += Assert(port.valid | ~stays[place], Format(f"port {one}: a packet has a gap"))
         chosen, free = Signal.like(number), Signal()
         m.d.comb += [
-            free.eq(~valid | taken),
             ready.eq(Cat(port.valid for port in ports) & ~self._paced(m, granted & free.replicate(len(ports)), slices)),
             staying.eq((ready & stays).any()),
             turn.requests.eq(ready), turn.advance.eq(~staying & free),
             granted.eq(Mux(staying, stays, turn.grant_onehot)), chosen.eq(Mux(staying, number, turn.grant)),
             *(port.ready.eq(has & free) for port, has in zip(ports, granted, strict=True)),
         ]
-        flit = Signal(flit_layout(self.config), reset_less=True)
+        with m.If(free & turn.valid):
+            m.d.sync += [number.eq(chosen), stays.eq(granted & ~Cat(port.payload.last for port in ports))]
+        beat = _select([port.payload for port in ports], chosen)
+        if self.config.timing.receive_skid:
+            m.submodules.skid = skid = Skid(data.StructLayout({"port": len(number), "flit": flit_layout(self.config)}))
+            m.d.comb += [skid.i.valid.eq(turn.valid), skid.i.payload.port.eq(chosen), skid.i.payload.flit.eq(beat),
+                         free.eq(skid.i.ready), skid.o.ready.eq(taken)]
+            return skid.o.valid, skid.o.payload.port, skid.o.payload.flit
+        valid, flit = Signal(), Signal(flit_layout(self.config), reset_less=True)
+        m.d.comb += free.eq(~valid | taken)
         with m.If(free):
-            m.d.sync += [valid.eq(turn.valid), flit.eq(_select([port.payload for port in ports], chosen))]
-            with m.If(turn.valid):
-                m.d.sync += [number.eq(chosen), stays.eq(granted & ~Cat(port.payload.last for port in ports))]
+            m.d.sync += [valid.eq(turn.valid), flit.eq(beat)]
         return valid, number, flit
 
     def _pause(self, m, reduces, slices):
@@ -321,7 +327,7 @@ class Receive(wiring.Component):
         """The packet of the beat that was looked up, and whether that is its first; ``beat`` is where that beat goes.
         They stay until ``looked``."""
         config, destination = self.config, self.lookup.destination
-        # The packet in progress at each port.
+        # The packet in progress at each port; that of the next beat is read before.
         m.submodules.packets = packets = Table(_packet_layout(config), depth=_rows(self.numbers), reads=1, init=None)
         beyond = Signal()
         m.d.comb += beyond.eq((flit.header.offset + flit.header.beats)[config.chunk_beat_bits:].any())
@@ -340,13 +346,16 @@ class Receive(wiring.Component):
         m.d.comb += [odd.eq(Array(C(one & 1, 1) for one in self.numbers)[number]),
                      local.eq(Array(C(one == config.local_port, 1) for one in self.numbers)[number])]
         begun, packet, after = (Signal(_packet_layout(config), name=name) for name in ("begun", "packet", "after"))
+        ongoing = Signal(_packet_layout(config), reset_less=True)
+        with m.If(looked):
+            m.d.sync += ongoing.eq(Mux(known & (number == port), after, packets.read[0].data))
         m.d.comb += [
             begun.slot.eq(destination.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(destination.arithmetic),
             begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
             begun.landing.fsm.eq(destination.fsm), begun.landing.beats.eq(said.beats),
             begun.landing.final.eq(said.final), begun.landing.odd_phase.eq(said.odd_phase),
             begun.landing.odd.eq(odd), begun.landing.local.eq(local),
-            packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
+            packets.read[0].addr.eq(port), packet.eq(Mux(said.first, begun, ongoing)),
             after.eq(packet), after.beat.eq(packet.beat + 1),
             packets.write.en.eq(known & looked), packets.write.addr.eq(number), packets.write.data.eq(after),
         ]

@@ -28,6 +28,8 @@ class AceTimingOptions(TimingOptions):
     receive_output_register : bool
         From the receive buffer's block RAM to the stages behind the link. One cycle for each packet on a link; none
         where the buffer is LUT RAM.
+    receive_skid : bool
+        From the arbitration of the SRAM's banks back to the ports: a skid buffer holds the beat. No cycle.
     registered_release : bool
         From the window's block RAM to the occupancy of the replay buffer: acknowledged packets leave it a cycle later.
     registered_root : bool
@@ -65,6 +67,7 @@ class AceTimingOptions(TimingOptions):
     sram_word_register: bool = False
     replay_output_register: bool = False
     receive_output_register: bool = False
+    receive_skid: bool = False
     registered_release: bool = False
     registered_root: bool = False
     registered_compare: bool = False

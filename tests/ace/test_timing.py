@@ -14,6 +14,7 @@ from hw.ace.decoder import Decoder
 from hw.ace.drain import Drain
 from hw.ace.fill import Fill
 from hw.ace.link.port import LinkPort
+from hw.ace.receive import Receive
 from hw.ace.sram import Sram
 from hw.ace.timing import AceTimingOptions
 from hw.ace.transfers import Transfers
@@ -29,7 +30,7 @@ SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, va
 
 STAGES = {
     "sram_output_register": Sram, "sram_word_register": Sram, "replay_output_register": LinkPort,
-    "receive_output_register": LinkPort,
+    "receive_output_register": LinkPort, "receive_skid": Receive,
     "registered_release": LinkPort, "registered_root": Decoder, "registered_compare": Decoder,
     "lut_ram_tables": lambda config: RegionTable(config, lut_ram=config.timing.lut_ram_tables),
     "registered_move_address": Transfers, "registered_move_limit": Transfers, "burst_skid": Bursts,
