@@ -183,6 +183,7 @@ class Chunker(wiring.Component):
         operation = Signal(operation_layout(config), reset_less=True)
         now = Signal(columns_layout, reset_less=True)       # first remaining column of each half
         down, down_left, up_left = Signal(), Signal(), Signal()
+        more, other_left = Signal(), Signal()               # columns behind this chunk's, and in the other half
         column = Signal(LENGTH_WIDTH, reset_less=True)
         available, piece = Signal(LENGTH_WIDTH, reset_less=True), Signal(range(config.chunk_bytes + 1), reset_less=True)
         grown = Signal(range(config.chunk_bytes + 1))       # bytes in the SRAM
@@ -242,14 +243,15 @@ class Chunker(wiring.Component):
                 m.next = "SIDE"
             with m.State("SIDE"):
                 m.d.sync += [
-                    goes_down.eq(down), column.eq(Mux(down, now.down, now.up)),
+                    goes_down.eq(down), other_left.eq(Mux(down, up_left, down_left)),
+                    column.eq(Mux(down, now.down, now.up)),
                     available.eq(Mux(down, operation.shard_bytes - now.down, operation.half - now.up)),
                     program.eq(Mux(down, operation.minus, operation.plus)),
                 ]
                 m.next = "PIECE"
             with m.State("PIECE"):
                 longest = operation.piece << 4
-                m.d.sync += piece.eq(Mux(available < longest, available, longest))
+                m.d.sync += [piece.eq(Mux(available < longest, available, longest)), more.eq(available > longest)]
                 m.d.comb += self.program.valid.eq(1)
                 with m.If(self.program.ready):
                     m.next = "HEADER"
@@ -262,7 +264,7 @@ class Chunker(wiring.Component):
                 m.next = "STORE"
             with m.State("STORE"):
                 m.d.comb += [slot.eq(own(self.cut_share.share, sequence)[1]), self.fills.valid.eq(~self.restart.valid),
-                             last.eq(~up_left & ~down_left)]
+                             last.eq(~more & ~other_left)]
                 with m.If(self.fills.ready & ~self.restart.valid):
                     m.d.comb += [
                         starts.write.en.eq(1), ends.write.en.eq(1), owners.write.en.eq(1), names.write.en.eq(1),
