@@ -42,7 +42,7 @@ recover
 """
 
 
-RESULTS_AFTER_RST = """# The other rank writes results that it received before a link was cut, and before software has revoked it.
+RESULTS_AFTER_RST = """# The other rank writes results that it received before, until software has revoked it.
 memory 483337836 245 0
 cut 0x0 0x0 0xee4
 anchor 0x3 0x1c6 0xd9
