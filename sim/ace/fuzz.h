@@ -162,7 +162,7 @@ private:
         hostile_ = true;
     }
 
-    // `rst` of a rank at any moment; then software recovers both. Until then, the other rank may write its results.
+    // `rst` of a rank at any moment; then software recovers both.
     void restart(unsigned rank) {
         check_anchors();
         rules();
@@ -175,6 +175,7 @@ private:
             std::memcpy(cluster_[rank].memory.bytes.at(kBase + kWords + kWordPitch * queue), &zero, 8);
             posted_[rank][queue] = failed_[rank][queue] = 0;
         }
+        forget(rank);
         disturbed_ = hostile_ = true;
         // Completion words need a queue's configuration.
         for (const SetUp& access : kSetUp[rank])

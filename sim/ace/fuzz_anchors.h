@@ -13,13 +13,21 @@ public:
 protected:
     // No anchor is in progress, and none was disturbed.
     void begin() {
-        for (unsigned rank = 0; rank < kRanks; ++rank) {
-            auto& bytes = cluster_[rank].memory.bytes;
-            for (uint64_t at = 0; at < kArena; ++at) *bytes.at(kBase + kAnchorTarget + at) = kGuard;
-        }
+        for (unsigned rank = 0; rank < kRanks; ++rank) guard(rank);
         operations_.clear();
         used_ = 0;
         disturbed_ = hostile_ = false;
+    }
+
+    void guard(unsigned rank) {
+        auto& bytes = cluster_[rank].memory.bytes;
+        for (uint64_t at = 0; at < kArena; ++at) *bytes.at(kBase + kAnchorTarget + at) = kGuard;
+    }
+
+    // `rst` of a rank: it writes nothing from now on. The other one may still write its results.
+    void forget(unsigned rank) {
+        guard(rank);
+        for (Operation& operation : operations_) operation.number[rank] = kForgotten;
     }
 
     void recover() {
@@ -36,10 +44,12 @@ protected:
         ++stores;
     }
 
+    static constexpr uint64_t kForgotten = ~uint64_t{0};
+
     struct Operation {
         uint32_t collective;
         uint64_t count, source, target;
-        uint32_t number[kRanks];
+        uint64_t number[kRanks];  // of the command, 32 bits; or kForgotten
     };
 
     static bool whole_source(uint32_t collective) {
@@ -121,11 +131,12 @@ protected:
         };
         const bool good = !(word >> 56) && (word >> 32) == failed_[rank][kAnchorQueue] && !hostile_;
         for (const Operation& operation : operations_) {
+            if (operation.number[rank] == kForgotten) continue;
             guarded(4 * operation.target);
             const uint64_t received = operation.count * (whole_target(operation.collective) ? kRanks : 1);
             at += 4 * received;
             // With an error, all later ones have failed.
-            if (!good || static_cast<int32_t>(static_cast<uint32_t>(word) - operation.number[rank]) < 0) continue;
+            if (!good || static_cast<int32_t>(static_cast<uint32_t>(word) - static_cast<uint32_t>(operation.number[rank])) < 0) continue;
             for (uint64_t index = 0; index < received; ++index) {
                 uint32_t value;
                 std::memcpy(&value, bytes.at(kBase + kAnchorTarget + 4 * (operation.target + index)), 4);
