@@ -119,7 +119,7 @@ class LinkReceiver(wiring.Component):
         with m.If(self.rx.valid & self.rx.payload.first):
             m.d.sync += header.eq(self.rx.payload.header)
 
-        # Whether the first beat of this packet was received, whose header is the last one.
+        # Whether the first beat of this packet was received; ``header`` is that of the latest first beat.
         inside, some = Signal(name="inside"), Signal()
         m.d.comb += some.eq(valid & (beat.first | inside))
         with m.If(some):
