@@ -77,7 +77,10 @@ def continued(m, message, before=None, *, zeros=0):
     """
     columns, behind, constant = _columns(len(message) + zeros)
     columns, bits = columns[:len(message)], [*message]
-    if before is not None:
+    if before is not None and len(message) >= CRC_WIDTH:
+        # The previous CRC and the first bits of the message have the same columns.
+        bits[:CRC_WIDTH] = message[:CRC_WIDTH] ^ before
+    elif before is not None:
         columns, bits = [*columns, *behind], [*bits, *before]
     return _sums(m, columns, bits, constant)
 
