@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loopback: packets that an endpoint sends to itself, so that its lanes combine two positions of its own slot.
 
-Transmit -> Loopback -> Receive, of the last pipe.  Latency: 1 cycle.  Throughput: one beat per cycle.
+Transmit -> Loopback -> Receive, of the last pipe.  Latency: 1 cycle, 3 in block RAM with
+``receive_output_register``.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
@@ -40,7 +41,9 @@ class Loopback(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.beats = beats = Queue(flit_layout(self.config), depth=self.config.local_beats, ram="lut")
+        registered = self.config.timing.receive_output_register
+        m.submodules.beats = beats = Queue(flit_layout(self.config), depth=self.config.local_beats,
+                                           output_register=registered, empty_bypass=not registered)
         connect(m, flipped(self.i), beats.i)
         connect(m, beats.o, flipped(self.o))
         m.d.comb += [self.levels.level.eq(beats.level), self.levels.fresh.eq(beats.level)]
