@@ -12,7 +12,8 @@ __all__ = ["AceTimingOptions"]
 class AceTimingOptions(TimingOptions):
     """Cuts of a collectives accelerator's critical paths, each independent of the others.
 
-    With all of them a hop takes six cycles more: four in the SRAM, one in the replay buffer, one in the receive buffer.
+    With all of them a hop takes eight cycles more: four in the SRAM, one in the replay buffer, one in the receive
+    buffer, and two for CRCs.
 
     Parameters
     ----------
@@ -26,8 +27,11 @@ class AceTimingOptions(TimingOptions):
         From the replay buffer's block RAM to the choice of a packet and its CRC. One cycle for each packet on a link;
         none where the buffer is LUT RAM.
     receive_output_register : bool
-        From the receive buffer's block RAM to the stages behind the link. One cycle for each packet on a link; none
-        where the buffer is LUT RAM.
+        From the receive buffer's block RAM, and the loopback's, to the stages behind them. One cycle for each packet on
+        a link, two in the loopback; none where the buffer is LUT RAM.
+    registered_header_crc : bool
+        From a packet's header to its CRC, at both ends of a link: that of the header is computed a cycle before that of
+        the payload, and needs fewer LUTs for it. Two cycles for each packet on a link.
     receive_skid : bool
         From the arbitration of the SRAM's banks back to the ports: a skid buffer holds the beat. No cycle.
     registered_release : bool
@@ -67,6 +71,7 @@ class AceTimingOptions(TimingOptions):
     sram_word_register: bool = False
     replay_output_register: bool = False
     receive_output_register: bool = False
+    registered_header_crc: bool = False
     receive_skid: bool = False
     registered_release: bool = False
     registered_root: bool = False

@@ -30,7 +30,7 @@ SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, va
 
 STAGES = {
     "sram_output_register": Sram, "sram_word_register": Sram, "replay_output_register": LinkPort,
-    "receive_output_register": LinkPort, "receive_skid": Receive,
+    "receive_output_register": LinkPort, "registered_header_crc": LinkPort, "receive_skid": Receive,
     "registered_release": LinkPort, "registered_root": Decoder, "registered_compare": Decoder,
     "lut_ram_tables": lambda config: RegionTable(config, lut_ram=config.timing.lut_ram_tables),
     "registered_move_address": Transfers, "registered_move_limit": Transfers, "burst_skid": Bursts,

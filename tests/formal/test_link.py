@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In
 
 from hw.ace.config import LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH
 from hw.ace.layouts import LinkState, PacketKind, implied_layout, link_header_layout, link_layout
-from hw.ace.link.packet_crc import packet_crc
+from hw.ace.link.packet_crc import header_crc, packet_crc
 from hw.ace.link.receiver import LinkReceiver
 from hw.ace.link.sender import LinkSender
 from hw.ace.link.window import LinkWindow
@@ -134,7 +134,7 @@ class Accepted(wiring.Component):
         first, header = Signal(link_header_layout(ACE), name="first_header"), Signal(link_header_layout(ACE))
         now = Signal(link_layout(ACE), name="now")
         present, total = Signal(), Signal(CRC_WIDTH, name="crc_total")
-        following = packet_crc(m, self.beat, crc)
+        following = packet_crc(m, self.beat, crc, header_crc(m, self.beat.header))
         m.d.sync += [present.eq(self.valid)]
         with m.If(self.valid):
             m.d.sync += [crc.eq(following), now.eq(self.beat), total.eq(following)]

@@ -6,20 +6,25 @@ from amaranth import *
 from hw.ace.layouts import PAYLOAD_KINDS
 from hw.common.crc import CRC_WIDTH, continued
 
-__all__ = ["HEADER_BITS", "packet_crc"]
+__all__ = ["HEADER_BITS", "header_crc", "packet_crc"]
 
 HEADER_BITS = 96
 """Width of the header on the wire; unused bits are 0."""
 
 
-def packet_crc(m, beat, before):
-    """CRC up to and including ``beat``, of ``link_layout``; ``before`` is that of the previous beats. Combinational."""
-    header, payload = Value.cast(beat.header), Value.cast(beat.data)
-    alone, begun, after = Signal(CRC_WIDTH), Signal(CRC_WIDTH), Signal(CRC_WIDTH)
-    kind, long = beat.header.packet.kind, Signal()
+def header_crc(m, header):
+    """CRC of ``header``, of ``link_header_layout``. Combinational."""
+    header = Value.cast(header)
+    return continued(m, header, zeros=HEADER_BITS - len(header))
+
+
+def packet_crc(m, beat, before, alone):
+    """CRC up to and including ``beat``, of ``link_layout``; ``before`` is that of the previous beats, ``alone`` that of
+    the beat's header. Combinational."""
+    begun, after, long = Signal(CRC_WIDTH), Signal(CRC_WIDTH), Signal()
+    kind = beat.header.packet.kind
     m.d.comb += [
-        alone.eq(continued(m, header, zeros=HEADER_BITS - len(header))),
-        begun.eq(Mux(beat.first, alone, before)), after.eq(continued(m, payload, begun)),
+        begun.eq(Mux(beat.first, alone, before)), after.eq(continued(m, Value.cast(beat.data), begun)),
         long.eq(~beat.first | Cat(kind == one for one in PAYLOAD_KINDS).any()),
     ]
     return Mux(long, after, begun)

@@ -7,7 +7,7 @@
            rx     CRC and number compared, beat to its buffer    from the buffer; the packet's fields, to the sender
 
 Latency: 2 cycles from a packet's last beat on ``rx`` to its first on ``o``, 3 where the buffer is block RAM, 4 with
-``receive_output_register``.  Throughput: 1 beat per cycle.
+``receive_output_register``; one more with ``registered_header_crc``.  Throughput: 1 beat per cycle.
 """
 
 from amaranth import *
@@ -28,7 +28,7 @@ from hw.common.crc import CRC_WIDTH
 from hw.common.event import EventSignature
 from hw.stream import CommitQueue
 
-from .packet_crc import packet_crc
+from .packet_crc import header_crc, packet_crc
 from .session import LinkSession
 from .window import Acknowledged
 
@@ -111,13 +111,19 @@ class LinkReceiver(wiring.Component):
         header = Signal(link_header_layout(self.config), reset_less=True)
         valid = Signal()
         crc = Signal(CRC_WIDTH, reset_less=True)
-        following = packet_crc(m, self.rx.payload, crc)
+        arrives, arriving, alone = self.rx.valid, self.rx.payload, header_crc(m, self.rx.payload.header)
         m.d.comb += self.rx.ready.eq(1)
-        m.d.sync += valid.eq(self.rx.valid)
-        with m.If(self.rx.valid):
-            m.d.sync += [beat.eq(self.rx.payload), crc.eq(following)]
-        with m.If(self.rx.valid & self.rx.payload.first):
-            m.d.sync += header.eq(self.rx.payload.header)
+        if self.config.timing.registered_header_crc:
+            registered = [Signal.like(value, reset_less=True) for value in (arriving, alone)]
+            m.d.sync += [register.eq(value) for register, value in zip(registered, (arriving, alone), strict=True)]
+            arrives, (arriving, alone) = Signal(name="arrives"), registered
+            m.d.sync += arrives.eq(self.rx.valid)
+        following = packet_crc(m, arriving, crc, alone)
+        m.d.sync += valid.eq(arrives)
+        with m.If(arrives):
+            m.d.sync += [beat.eq(arriving), crc.eq(following)]
+        with m.If(arrives & arriving.first):
+            m.d.sync += header.eq(arriving.header)
 
         # Whether the first beat of this packet was received; ``header`` is that of the latest first beat.
         inside, some = Signal(name="inside"), Signal()

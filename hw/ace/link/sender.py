@@ -7,7 +7,8 @@
            i               to the memory     choose           beat and        CRC: tx
                                              a packet         header
 
-Latency: 3 cycles from ``i`` to ``tx``, 4 where the memory is block RAM, 5 with ``replay_output_register``.
+Latency: 3 cycles from ``i`` to ``tx``, 4 where the memory is block RAM, 5 with ``replay_output_register``; one
+more with ``registered_header_crc``.
 Throughput: 1 beat per cycle, as long as memory and window cover the round trip.
 """
 
@@ -24,7 +25,7 @@ from hw.common.crc import CRC_WIDTH
 from hw.stream import ReplayQueue
 
 from .credits import PeerCredits, ReportedCredits
-from .packet_crc import packet_crc
+from .packet_crc import header_crc, packet_crc
 from .receiver import ReceivedHeader, ReceiverStatus
 from .session import LinkSession, SenderCommands
 from .window import Acknowledged, LinkWindow
@@ -297,11 +298,22 @@ class LinkSender(wiring.Component):
         return sources
 
     def _check(self, m, beat, implied, full, go):
-        """The second register: the CRC."""
+        """The last register: the CRC; with ``registered_header_crc``, one for that of the header in front of it."""
         out, crc = self.tx.payload, Signal(CRC_WIDTH, reset_less=True)
-        empty = Signal()
-        following = packet_crc(m, beat, crc)
-        m.d.comb += [empty.eq(~self.tx.valid | self.tx.ready), go.eq(~full | empty), out.crc.eq(crc)]
+        empty, alone = Signal(), header_crc(m, beat.header)
+        m.d.comb += [empty.eq(~self.tx.valid | self.tx.ready), out.crc.eq(crc)]
+        if self.config.timing.registered_header_crc:
+            held, step = Signal(), Signal()
+            registered = [Signal.like(value, reset_less=True) for value in (beat, implied, alone)]
+            m.d.comb += [step.eq(~held | empty), go.eq(~full | step)]
+            with m.If(step):
+                m.d.sync += held.eq(full)
+                m.d.sync += [register.eq(value) for register, value in zip(registered, (beat, implied, alone),
+                                                                           strict=True)]
+            full, (beat, implied, alone) = held, registered
+        else:
+            m.d.comb += go.eq(~full | empty)
+        following = packet_crc(m, beat, crc, alone)
         with m.If(empty):
             m.d.sync += self.tx.valid.eq(full)
             with m.If(full):

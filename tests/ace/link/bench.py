@@ -37,7 +37,8 @@ __all__ = ["ALONE", "CONFIGS", "TIMEOUT", "TRIES", "Direction", "Faults", "LinkP
            "wait"]
 
 # Memories in block RAM, one channel; in LUT RAM of minimum size, two channels.
-ALONE = each_alone(TINY, "replay_output_register", "receive_output_register", "registered_release")
+ALONE = each_alone(TINY, "replay_output_register", "receive_output_register", "registered_release",
+                   "registered_header_crc")
 CONFIGS = {"long": TINY, "ecp5": ECP5, **ALONE,
            "short": replace(TINY, packet_bytes=64, link_beats=16, replay_beats=32, link_channels=2)}
 TIMEOUT, TRIES = 400, 10

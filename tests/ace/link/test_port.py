@@ -18,8 +18,8 @@ from tests.ace.streams import bits
 
 pytestmark = pytest.mark.rtl
 
-LATENCY = {"long": 7, "ecp5": 9, "replay_output_register": 8, "receive_output_register": 8, "registered_release": 7,
-           "short": 5}
+LATENCY = {"long": 7, "ecp5": 11, "replay_output_register": 8, "receive_output_register": 8, "registered_release": 7,
+           "registered_header_crc": 9, "short": 5}
 """Cycles from ``i`` of one port to ``o`` of the other, for a packet of one beat over a link without latency."""
 
 
