@@ -76,7 +76,8 @@ def test_choices():
     one, again = (list(configurations(ACE_START, rounds=2, seed=3)) for _ in range(2))
     assert one == again != list(configurations(ACE_START, rounds=2, seed=4))
     text = show(EndpointConfig(dma=dma.TINY, ace=replace(ace.TINY, link_channels=2)))
-    assert text.startswith("dma=(data_width=64 queues=4 ") and text.endswith(" trigger_blocks=4 rdma=None")
+    assert text.startswith("dma=(data_width=64 queues=4 ")
+    assert text.endswith(" trigger_blocks=4 trigger_word_register=False rdma=None")
 
 
 @pytest.mark.parametrize("sizes, sentence", [

@@ -45,6 +45,8 @@ class EndpointConfig:
         Choose the number of the DMA engine's segments that are sent within one round trip.
     trigger_blocks : int
         Blocks of 64 trigger counters; power of two, 2 to 8. As many as tenants that use triggers.
+    trigger_word_register : bool
+        ``word_register`` of :class:`TriggerConfig`.
     rdma : RdmaConfig or None
         RoCEv2 unit with an Ethernet port; its data width is that of the engines, and its IDs have ``source_id_width``
         bits.
@@ -55,6 +57,7 @@ class EndpointConfig:
     exports: int = 16
     puts: int = 64
     trigger_blocks: int = 4
+    trigger_word_register: bool = False
     rdma: RdmaConfig | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +89,7 @@ class EndpointConfig:
     @property
     def triggers(self) -> TriggerConfig:
         return TriggerConfig(blocks=self.trigger_blocks, dma_pages=self.dma.queues, ace_pages=self.ace.queues,
-                             doorbell_id_width=self.doorbell_id_width)
+                             doorbell_id_width=self.doorbell_id_width, word_register=self.trigger_word_register)
 
     @property
     def data_width(self) -> int:

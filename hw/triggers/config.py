@@ -38,12 +38,16 @@ class TriggerConfig:
         most 128.
     doorbell_id_width : int
         Bits of transaction IDs of stores to the pages.
+    word_register : bool
+        Register between the block RAM of words and the doorbells, for FPGAs with slow block RAM. One cycle more for
+        each firing without a stamp.
     """
 
     blocks: int
     dma_pages: int
     ace_pages: int
     doorbell_id_width: int = 4
+    word_register: bool = False
 
     def __post_init__(self) -> None:
         if not is_power_of_two(self.blocks, 2, 8):
@@ -55,6 +59,8 @@ class TriggerConfig:
             raise ValueError(f"Counters can post to at most 128 pages, not {self.pages}")
         if not is_integer(self.doorbell_id_width, 1, 16):
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
+        if not isinstance(self.word_register, bool):
+            raise ValueError(f"word_register must be True or False, not {self.word_register!r}")
 
     @property
     def pages(self) -> int:

@@ -2,7 +2,8 @@
 """Post the words of firings.
 
 TriggerTable -> TriggerPoster -> doorbells of both engines, OperationMerge.  Latency: 1 cycle from the request of a
-firing to its first word, 2 cycles with a stamp.  Throughput: a firing per 2 cycles, of two words per 3 cycles.
+firing to its first word, 2 cycles with a stamp or ``word_register``.  Throughput: a firing per 2 cycles, of two words
+per 3 cycles; with ``word_register`` 3 and 4 cycles.
 """
 
 from itertools import pairwise
@@ -80,6 +81,10 @@ class TriggerPoster(wiring.Component):
                 read.addr.eq(self.leave.counter), read.en.eq(self.leave.valid),
             ]
             shown.append(read.data)
+        if config.word_register:
+            registered = [Signal.like(word, reset_less=True) for word in shown]
+            m.d.sync += [register.eq(word) for register, word in zip(registered, shown, strict=True)]
+            shown = registered
 
         # -- The firing that is being posted.
         firing, allowed, second, upper = Signal(self.firing.payload.shape()), Signal(), Signal(), Signal()
@@ -93,7 +98,8 @@ class TriggerPoster(wiring.Component):
             m.d.sync += allowed.eq(self.leave.allowed)
         m.d.comb += [
             busy.eq(held | self.firing.valid), now.eq(Mux(held, firing, self.firing.payload)),
-            last.eq(~now.pair | second), self.ready.eq(~busy), offers.eq(busy & allowed & (held | ~now.stamp)),
+            last.eq(~now.pair | second), self.ready.eq(~busy),
+            offers.eq(busy & allowed & (held if config.word_register else held | ~now.stamp)),
         ]
         self._look_up(m, busy, now.page)
         block = now.counter[INDEX_WIDTH:]

@@ -2,6 +2,7 @@
 """The trigger unit and its model under random operations; differences that are planted are found."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_tiny(seed):
 @pytest.mark.rtl
 @pytest.mark.long
 @pytest.mark.parametrize(("config", "ticks"), [
-    (TINY, 200_000), (SMALL, 50_000), (WIDE, 50_000),
+    (TINY, 200_000), (SMALL, 50_000), (WIDE, 50_000), (replace(TINY, trigger_word_register=True), 50_000),
     *(pytest.param(config, 1_000_000, marks=pytest.mark.soak) for config in (TINY, BASE, SMALL, WIDE))])
 def test_long(config, ticks, seed):
     result = compare(config if config is SMALL else config.triggers, ticks=ticks, seed=seed)

@@ -3,6 +3,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -13,8 +14,11 @@ from hw.triggers.words import Refusal, TickWord
 from tests.harness.cell import CellBench, run_bench
 
 CONFIG = TriggerConfig(blocks=2, dma_pages=3, ace_pages=2)
+REGISTERED = replace(CONFIG, word_register=True)
 STAMPED = (1 << 64) - (1 << 28)
 RECENT = 2
+
+both = pytest.mark.parametrize("config", [CONFIG, REGISTERED], ids=["block_ram", "word_register"])
 
 
 class _Bench(CellBench):
@@ -167,13 +171,14 @@ class _Bench(CellBench):
         assert self.ctx.get(self.dut.ready) and not self.ctx.get(self.dut.active)
 
 
-def _run(body, *, seed=0, rates=(1.0, 0.0, 1.0)):
-    dut = TriggerPoster(CONFIG)
+def _run(body, config=CONFIG, *, seed=0, rates=(1.0, 0.0, 1.0)):
+    dut = TriggerPoster(config)
     return run_bench(dut, lambda ctx: _Bench(ctx, dut, random.Random(seed), rates), body)
 
 
+@both
 @pytest.mark.parametrize("rates", [(1.0, 0.0, 1.0), (0.5, 0.3, 0.3), (0.1, 0.9, 0.1)])
-def test_random(rates, seed):
+def test_random(rates, config, seed):
     async def body(bench):
         rng = bench.rng
         for counter in range(CONFIG.counters):
@@ -197,7 +202,7 @@ def test_random(rates, seed):
                 pages=(rng.randrange(2), rng.getrandbits(5)) if leave is None and bench.chance(0.1) else None)
             leave = None if left else leave
 
-    seen = _run(body, seed=f"{seed} {rates}", rates=rates)
+    seen = _run(body, config, seed=f"{seed} {rates}", rates=rates)
     assert all(seen[case] for case in ("word", "tick", "hidden", Refusal.PAGE))
     assert bool(seen[Refusal.QUEUE]) == (rates[1] > 0)
 
@@ -207,7 +212,8 @@ def _word(rng):
     return word & rng.choice((-1, -1, (1 << 128) - (1 << 64), (1 << 64) - 1, 0))
 
 
-def test_words_may_change_once_a_firing_has_left():
+@both
+def test_words_may_change_once_a_firing_has_left(config):
     """The next preparation overlaps with the posting."""
     async def body(bench):
         await bench.cycle(write=(70, 0, 111, 0), pages=(1, -1 & 31))
@@ -219,12 +225,15 @@ def test_words_may_change_once_a_firing_has_left():
         assert await bench.cycle(leave=(70, 4, 1, 0, 0))
         await bench.cycle(write=(70, 0, 0, 1))
 
-    _run(body)
+    _run(body, config)
 
 
+@both
 @pytest.mark.parametrize(("pair", "page", "cycles"), [(0, 0, 2), (1, 4, 3), (0, 5, 3), (1, 5, 5)])
-def test_throughput(pair, page, cycles):
+def test_throughput(pair, page, cycles, config):
     """Cycles from one firing to the next."""
+    cycles += config.word_register
+
     async def body(bench):
         await bench.cycle(pages=(0, 31))
         for second in range(2):
@@ -232,7 +241,7 @@ def test_throughput(pair, page, cycles):
         left = [await bench.cycle(leave=(9, page, pair, 0, 0)) for _ in range(10 * cycles)]
         assert left == ([True] + [False] * (cycles - 1)) * 10
 
-    _run(body)
+    _run(body, config)
 
 
 def test_an_empty_chain_does_not_wait():
@@ -244,8 +253,9 @@ def test_an_empty_chain_does_not_wait():
     _run(body, rates=(1.0, 0.0, 0.0))
 
 
+@both
 @pytest.mark.parametrize("number", [0, 1, 0xFFFF, (1 << 32) - 1])
-def test_stamp(number):
+def test_stamp(number, config):
     """It replaces all of bits 63:28, and nothing else, of the last word only."""
     async def body(bench):
         await bench.cycle(pages=(0, 31))
@@ -255,4 +265,4 @@ def test_stamp(number):
             while not await bench.cycle(leave=(9, 1, pair, 1, number)):
                 pass
 
-    _run(body)
+    _run(body, config)
