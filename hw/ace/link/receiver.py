@@ -25,6 +25,7 @@ from hw.ace.layouts import (
     received_layout,
 )
 from hw.common.crc import CRC_WIDTH
+from hw.common.delay import delayed
 from hw.common.event import EventSignature
 from hw.stream import CommitQueue
 
@@ -114,10 +115,8 @@ class LinkReceiver(wiring.Component):
         arrives, arriving, alone = self.rx.valid, self.rx.payload, header_crc(m, self.rx.payload.header)
         m.d.comb += self.rx.ready.eq(1)
         if self.config.timing.registered_header_crc:
-            registered = [Signal.like(value, reset_less=True) for value in (arriving, alone)]
-            m.d.sync += [register.eq(value) for register, value in zip(registered, (arriving, alone), strict=True)]
-            arrives, (arriving, alone) = Signal(name="arrives"), registered
-            m.d.sync += arrives.eq(self.rx.valid)
+            arrives = delayed(m, arrives, 1, name="arrives", reset_less=False)
+            arriving, alone = delayed(m, arriving, 1, name="arriving"), delayed(m, alone, 1, name="alone")
         following = packet_crc(m, arriving, crc, alone)
         m.d.sync += valid.eq(arrives)
         with m.If(arrives):
