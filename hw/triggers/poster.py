@@ -12,6 +12,7 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.delay import delayed
 from hw.common.posts import WORD_BITS, PostPortSignature
 from hw.common.table import BLOCK_RAM
 
@@ -82,9 +83,7 @@ class TriggerPoster(wiring.Component):
             ]
             shown.append(read.data)
         if config.word_register:
-            registered = [Signal.like(word, reset_less=True) for word in shown]
-            m.d.sync += [register.eq(word) for register, word in zip(registered, shown, strict=True)]
-            shown = registered
+            shown = [delayed(m, word, 1, name=f"word_{number}") for number, word in enumerate(shown)]
 
         # -- The firing that is being posted.
         firing, allowed, second, upper = Signal(self.firing.payload.shape()), Signal(), Signal(), Signal()
