@@ -27,7 +27,6 @@ def test_order_and_level(name, ready, seed):
     async def body(ctx):
         sent, received, most, fills = 0, 0, 0, True
         while received < 10 * beats:
-            # Unless it is stalled, the source sends a beat whenever there is an entry.
             ctx.set(dut.i.valid, sent < 10 * beats and rng.random() < 0.9)
             ctx.set(dut.i.payload.data, sent)
             held = sent - received
