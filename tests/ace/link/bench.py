@@ -97,7 +97,7 @@ class Direction:
         end = 1 - start
         self.dut, self.start, self.latency, self.faults = dut, start, latency, faults
         self.config = CONFIGS[os.environ["CONFIG"]]
-        self.rng = random.Random(f"{start} {cocotb.RANDOM_SEED}")
+        self.rng, self.noise = (random.Random(f"{name}{start} {cocotb.RANDOM_SEED}") for name in ("", "noise "))
         options = {"stalls": stalls, "seed": cocotb.RANDOM_SEED}
         channels = range(self.config.link_channels)
         self.sources = [Source(dut, f"i__{start}__{channel}", taken=self._taken, **options) for channel in channels]
@@ -163,7 +163,16 @@ class Direction:
         now = self._next()
         self.rx_valid.value = int(now is not None)
         if now is not None:
-            self.rx.value = now
+            self.rx.value = self._scrambled(now)
+
+    def _scrambled(self, item):
+        """The beat with random bits where it has none: a header after the first beat, a CRC before the last."""
+        layout = link_layout(self.config)
+        first, last = (item >> layout[name].offset & 1 for name in ("first", "last"))
+        for name, there in (("header", first), ("crc", last)):
+            if not there:
+                item ^= self.noise.getrandbits(layout[name].width) << layout[name].offset
+        return item
 
     def _next(self):
         """The beat that arrives now: of a delayed packet, between two others, or the next one."""

@@ -39,7 +39,7 @@ def test_what_travels_beside_the_payload_is_16_bytes(config):
 
 
 FAULTS = {"none": Faults(), "loss": Faults(loss=0.1), "corrupt": Faults(corrupt=0.1), "repeat": Faults(repeat=0.3),
-          "delay": Faults(delay=0.1), "cut": Faults(cut=0.02), "reorder": Faults(reorder=0.1),
+          "delay": Faults(delay=0.1), "cut": Faults(cut=0.1), "reorder": Faults(reorder=0.1),
           "late": Faults(late=0.3, late_cycles=500),
           "all": Faults(loss=0.05, corrupt=0.05, repeat=0.05, delay=0.05, cut=0.01, reorder=0.05, late=0.05)}
 
