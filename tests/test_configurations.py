@@ -77,7 +77,7 @@ def test_choices():
     assert one == again != list(configurations(ACE_START, rounds=2, seed=4))
     text = show(EndpointConfig(dma=dma.TINY, ace=replace(ace.TINY, link_channels=2)))
     assert text.startswith("dma=(data_width=64 queues=4 ")
-    assert text.endswith(" trigger_blocks=4 trigger_word_register=False rdma=None")
+    assert text.endswith(" trigger_blocks=4 pipelined=False rdma=None")
 
 
 @pytest.mark.parametrize("sizes, sentence", [

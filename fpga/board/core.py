@@ -113,7 +113,7 @@ class BoardConfig:
             return dma.PRESETS[self.preset]
         if self.design == "endpoint":
             whole = endpoint.PRESETS[self.preset]
-            return replace(whole, ace=replace(whole.ace, **small), trigger_word_register=True) if small else whole
+            return replace(whole, ace=replace(whole.ace, **small), pipelined=True) if small else whole
         accelerator = ace.PRESETS[self.preset]
         return replace(accelerator, **small, address_width=32) if small else accelerator
 

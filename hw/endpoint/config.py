@@ -45,8 +45,9 @@ class EndpointConfig:
         Choose the number of the DMA engine's segments that are sent within one round trip.
     trigger_blocks : int
         Blocks of 64 trigger counters; power of two, 2 to 8. As many as tenants that use triggers.
-    trigger_word_register : bool
-        ``word_register`` of :class:`TriggerConfig`.
+    pipelined : bool
+        More registers, for slow FPGAs: ``pipelined`` of :class:`TriggerConfig`; and a cycle more for ticks of requests
+        of this endpoint, and for puts that are written to memory.
     rdma : RdmaConfig or None
         RoCEv2 unit with an Ethernet port; its data width is that of the engines, and its IDs have ``source_id_width``
         bits.
@@ -57,7 +58,7 @@ class EndpointConfig:
     exports: int = 16
     puts: int = 64
     trigger_blocks: int = 4
-    trigger_word_register: bool = False
+    pipelined: bool = False
     rdma: RdmaConfig | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +90,7 @@ class EndpointConfig:
     @property
     def triggers(self) -> TriggerConfig:
         return TriggerConfig(blocks=self.trigger_blocks, dma_pages=self.dma.queues, ace_pages=self.ace.queues,
-                             doorbell_id_width=self.doorbell_id_width, word_register=self.trigger_word_register)
+                             doorbell_id_width=self.doorbell_id_width, pipelined=self.pipelined)
 
     @property
     def data_width(self) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes of the DMA engine to counter addresses: ticks of local trigger counters.
 
-RemoteSplit -> LocalTicks -> TriggerUnit.  Latency: 0 to the tick, 1 cycle from its verdict to the response.
-Throughput: one beat per cycle.
+RemoteSplit -> LocalTicks -> TriggerUnit.  Latency: 0 to the tick, 1 cycle with ``config.pipelined``;
+1 cycle from its verdict to the response.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
@@ -10,8 +10,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
-from hw.stream import Queue
-from hw.triggers.layouts import decode_tick
+from hw.stream import Queue, Skid
+from hw.triggers.layouts import decode_tick, tick_layout
 from hw.triggers.ports import TickSignature
 from hw.triggers.words import Refusal
 
@@ -50,7 +50,11 @@ class LocalTicks(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, beat, tick = self.config, self.writes.payload, self.ticks.payload
+        config, beat, ticks = self.config, self.writes.payload, self.ticks
+        if config.pipelined:
+            m.submodules.skid = skid = Skid(tick_layout(config.triggers))
+            m.d.comb += [ticks.valid.eq(skid.o.valid), ticks.payload.eq(skid.o.payload), skid.o.ready.eq(ticks.ready)]
+            ticks = skid.i
         words = config.beat_bytes // TICK_BYTES
         address = data.View(RemoteLayout, beat.addr)
         # Writes in order: their ID, and whether a verdict decides.
@@ -65,9 +69,9 @@ class LocalTicks(wiring.Component):
             number.eq(Mux(beat.first, beat.id, before)),
             lane.eq(beat.addr[3:config.lane_bits]), word.eq(beat.data.word_select(lane, 8 * TICK_BYTES)),
             is_tick.eq(beat.first & beat.last & (beat.strb == 0xFF << (lane << 3)) & ~beat.addr[:3].any()),
-            *decode_tick(config.triggers, tick, word=word, block=address.export),
-            self.ticks.valid.eq(self.writes.valid & is_tick & order.i.ready),
-            self.writes.ready.eq(order.i.ready & (~is_tick | self.ticks.ready)),
+            *decode_tick(config.triggers, ticks.payload, word=word, block=address.export),
+            ticks.valid.eq(self.writes.valid & is_tick & order.i.ready),
+            self.writes.ready.eq(order.i.ready & (~is_tick | ticks.ready)),
             taken.eq(self.writes.valid & self.writes.ready),
             order.i.valid.eq(taken & beat.last), order.i.payload.id.eq(number), order.i.payload.ticks.eq(is_tick),
             verdicts.i.valid.eq(self.ticks.verdict.valid),

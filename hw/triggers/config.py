@@ -38,16 +38,16 @@ class TriggerConfig:
         most 128.
     doorbell_id_width : int
         Bits of transaction IDs of stores to the pages.
-    word_register : bool
-        Register between the block RAM of words and the doorbells, for FPGAs with slow block RAM. One cycle more for
-        each firing without a stamp.
+    pipelined : bool
+        Counters in block RAM, and more registers, for slow FPGAs. Two cycles more from an operation to its verdict,
+        three from the request of a firing to its word.
     """
 
     blocks: int
     dma_pages: int
     ace_pages: int
     doorbell_id_width: int = 4
-    word_register: bool = False
+    pipelined: bool = False
 
     def __post_init__(self) -> None:
         if not is_power_of_two(self.blocks, 2, 8):
@@ -59,8 +59,8 @@ class TriggerConfig:
             raise ValueError(f"Counters can post to at most 128 pages, not {self.pages}")
         if not is_integer(self.doorbell_id_width, 1, 16):
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
-        if not isinstance(self.word_register, bool):
-            raise ValueError(f"word_register must be True or False, not {self.word_register!r}")
+        if not isinstance(self.pipelined, bool):
+            raise ValueError(f"pipelined must be True or False, not {self.pipelined!r}")
 
     @property
     def pages(self) -> int:
@@ -70,6 +70,11 @@ class TriggerConfig:
     @property
     def counters(self) -> int:
         return self.blocks * COUNTERS_PER_BLOCK
+
+    @property
+    def read_latency(self) -> int:
+        """Cycles from an operation, or from the request of a firing, to its row."""
+        return 2 if self.pipelined else 0
 
     @property
     def block_bits(self) -> int:

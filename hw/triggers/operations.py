@@ -2,13 +2,14 @@
 """Merge the operations of all sources into one stream, and return their verdicts.
 
 TriggerStores, chains, ticks of local and remote requests, resets, registers -> OperationMerge -> TriggerTable.
-Latency: 1 cycle.  Throughput: one operation per cycle, sources in turn.
+Latency: 1 cycle; for verdicts ``config.read_latency`` + 1.  Throughput: one operation per cycle, sources in turn.
 """
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.delay import delayed
 from hw.stream import Merge, Skid
 
 from .config import INDEX_WIDTH, TriggerConfig
@@ -35,7 +36,7 @@ class OperationMerge(wiring.Component):
     clear, read : ``In(stream.Signature(counter_bits))``
         Counters to clear, and to read.
     ops : ``Out(stream.Signature(op_layout))``, code : ``In(CODE_WIDTH)``, row : ``In(RowLayout)``
-        To the table, and its verdict and row for the operation that it takes in this cycle.
+        To the table, and its verdict and row for the operation that it took ``config.read_latency`` cycles before.
     done_read : ``Out(1)``, read_row : ``Out(RowLayout)``
         The counter of ``read`` has been read, a cycle before.
     cleared : ``Out(1)``
@@ -80,14 +81,17 @@ class OperationMerge(wiring.Component):
         ]
 
         # -- Verdicts, registered.
-        done, source, op, code = Signal(), Signal(range(count)), self.ops.payload, Signal(CODE_WIDTH)
-        taken = self.ops.valid & self.ops.ready
+        done, source, code, latency = Signal(), Signal(range(count)), Signal(CODE_WIDTH), config.read_latency
+        taken = delayed(m, self.ops.valid & self.ops.ready, latency, name="taken", reset_less=False)
+        origin = delayed(m, skid.o.payload.source, latency, name="origin")
+        kind = delayed(m, self.ops.payload.kind, latency, name="kind")
+        counter = delayed(m, self.ops.payload.counter, latency, name="counter")
         m.d.sync += [
-            done.eq(taken), source.eq(skid.o.payload.source), code.eq(self.code), self.read_row.eq(self.row),
-            self.ticked.eq(taken & (op.kind == OpKind.TICK) & (self.code == Refusal.NONE)),
+            done.eq(taken), source.eq(origin), code.eq(self.code), self.read_row.eq(self.row),
+            self.ticked.eq(taken & (kind == OpKind.TICK) & (self.code == Refusal.NONE)),
             self.refusal.valid.eq(taken & (self.code != Refusal.NONE)),
             self.refusal.code.eq(self.code),
-            self.refusal.index.eq(op.counter[:INDEX_WIDTH]), self.refusal.block.eq(op.counter[INDEX_WIDTH:]),
+            self.refusal.index.eq(counter[:INDEX_WIDTH]), self.refusal.block.eq(counter[INDEX_WIDTH:]),
         ]
         for number, port in ((STORES, self.stores), *zip(TICKS, self.ticks, strict=True)):
             m.d.comb += [port.verdict.valid.eq(done & (source == number)), port.verdict.code.eq(code)]

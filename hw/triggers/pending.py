@@ -56,7 +56,8 @@ class PendingFirings(wiring.Component):
         A firing may leave in this cycle.
     leave : ``Out(LeaveSignature)``
     requeue : ``In(1)``
-        The counter has another firing: it is queued again, as the last one.
+        The counter has another firing: it is queued again, as the last one. Never in the cycle of a ``due``. With
+        ``pipelined`` it follows ``leave`` after ``config.read_latency`` cycles, and ``due`` shows block and payload.
     """
 
     def __init__(self, config: TriggerConfig) -> None:
@@ -87,10 +88,7 @@ class PendingFirings(wiring.Component):
             m.d.comb += [
                 head.block.eq(block), head.page.eq(queue.o.payload.page),
                 choice.requests[block].eq(eligible[block] & ~self.resetting[block]),
-                queue.o.ready.eq(leaves),
-                # A due counter and one that is queued again never come in the same cycle.
-                queue.i.valid.eq(Mux(leaves, self.requeue, self.due.valid & (self.due.block == block))),
-                queue.i.payload.eq(Mux(leaves, queue.o.payload, self.due.payload)),
+                queue.o.ready.eq(leaves), *self._enter(queue.i, queue.o.payload, leaves, self.due.block == block),
             ]
             with m.If(~queue.o.valid):
                 m.d.sync += [eligible[block].eq(queue.i.valid & (due.free | ~due.allowed)),
@@ -103,3 +101,9 @@ class PendingFirings(wiring.Component):
             with m.If(choice.grant_onehot[block]):
                 m.d.comb += self.leave.counter.eq(Cat(queue.o.payload.index, C(block, config.block_bits)))
         return m
+
+    def _enter(self, i, oldest, leaves, due_here):
+        if self.config.pipelined:
+            return [i.valid.eq((self.due.valid | self.requeue) & due_here), i.payload.eq(self.due.payload)]
+        return [i.valid.eq(Mux(leaves, self.requeue, self.due.valid & due_here)),
+                i.payload.eq(Mux(leaves, oldest, self.due.payload))]

@@ -2,8 +2,8 @@
 """Post the words of firings.
 
 TriggerTable -> TriggerPoster -> doorbells of both engines, OperationMerge.  Latency: 1 cycle from the request of a
-firing to its first word, 2 cycles with a stamp or ``word_register``.  Throughput: a firing per 2 cycles, of two words
-per 3 cycles; with ``word_register`` 3 and 4 cycles.
+firing to its first word, 2 cycles with a stamp; with ``pipelined`` 4 cycles.  Throughput: a firing per 2 cycles, of two
+words per 3 cycles; with ``pipelined`` 5 and 6 cycles.
 """
 
 from itertools import pairwise
@@ -82,23 +82,28 @@ class TriggerPoster(wiring.Component):
                 read.addr.eq(self.leave.counter), read.en.eq(self.leave.valid),
             ]
             shown.append(read.data)
-        if config.word_register:
+        if config.pipelined:
             shown = [delayed(m, word, 1, name=f"word_{number}") for number, word in enumerate(shown)]
 
         # -- The firing that is being posted.
         firing, allowed, second, upper = Signal(self.firing.payload.shape()), Signal(), Signal(), Signal()
-        held, busy, now = Signal(), Signal(), Signal(self.firing.payload.shape())
+        held, busy, next_one = Signal(), Signal(), Signal(self.firing.payload.shape())
         number, offers, fresh = Signal(THRESHOLD_WIDTH), Signal(), self.firing.payload
+        now = firing if config.pipelined else next_one
         with m.If(self.firing.valid):
             m.d.sync += number.eq(Mux(fresh.sum, -fresh.base, (fresh.base - fresh.behind)[:GENERATION_WIDTH]))
-        last, taken, ends = Signal(), Signal(), Signal()
-        m.d.sync += [held.eq(busy & ~ends), firing.eq(now)]
+        last, taken, ends, requested = Signal(), Signal(), Signal(), Signal()
+        on_the_way = Signal(config.read_latency)
+        m.d.comb += requested.eq(on_the_way.any())
+        m.d.sync += on_the_way.eq(Cat(self.leave.valid, on_the_way))
+        m.d.sync += [held.eq((held | self.firing.valid) & ~ends), firing.eq(next_one)]
         with m.If(self.leave.valid):
             m.d.sync += allowed.eq(self.leave.allowed)
         m.d.comb += [
-            busy.eq(held | self.firing.valid), now.eq(Mux(held, firing, self.firing.payload)),
-            last.eq(~now.pair | second), self.ready.eq(~busy),
-            offers.eq(busy & allowed & (held if config.word_register else held | ~now.stamp)),
+            busy.eq(held if config.pipelined else held | self.firing.valid),
+            next_one.eq(Mux(held, firing, self.firing.payload)),
+            last.eq(~now.pair | second), self.ready.eq(~held & ~self.firing.valid & ~requested),
+            offers.eq(busy & allowed & (held | ~now.stamp)),
         ]
         self._look_up(m, busy, now.page)
         block = now.counter[INDEX_WIDTH:]
@@ -110,12 +115,15 @@ class TriggerPoster(wiring.Component):
             stamped.eq(Mux(now.stamp & last,
                            Cat(word[:low], number, C(0, high - low - len(number)), word[high:]), word)),
         ]
-        is_dma, is_ace = Signal(), Signal()
+        is_dma, is_ace, queue = Signal(), Signal(), Signal(range(config.ace_pages))
+        m.d["sync" if config.pipelined else "comb"] += [
+            is_dma.eq(next_one.page < config.dma_pages),
+            is_ace.eq((next_one.page >= config.dma_pages) & (next_one.page < config.pages)),
+            queue.eq(next_one.page - config.dma_pages),
+        ]
         m.d.comb += [
-            is_dma.eq(now.page < config.dma_pages), is_ace.eq(~is_dma & (now.page < config.pages)),
             self.dma.words.valid.eq(offers & is_dma), self.dma.words.payload.queue.eq(now.page),
-            self.ace.words.valid.eq(offers & is_ace),
-            self.ace.words.payload.queue.eq(now.page - config.dma_pages),
+            self.ace.words.valid.eq(offers & is_ace), self.ace.words.payload.queue.eq(queue),
             self.dma.words.payload.data.eq(stamped), self.ace.words.payload.data.eq(stamped),
         ]
 

@@ -34,8 +34,8 @@ __all__ = ["TriggerUnit"]
 class TriggerUnit(wiring.Component):
     """Count ticks, and post prepared words at thresholds; ``docs/triggers.md`` is the contract.
 
-    From the W handshake of a tick to the posted word in the engine's doorbell stage: 4 cycles, where a word that is
-    stored to the doorbell itself takes 1.
+    From the W handshake of a tick to the posted word in the engine's doorbell stage: 4 cycles, 9 with ``pipelined``;
+    where a word that is stored to the doorbell itself takes 1.
 
     Parameters
     ----------

@@ -40,9 +40,9 @@ constexpr uint32_t kSources = 6;
 
 class Bench {
 public:
-    Bench(uint64_t seed, uint32_t dma_pages, uint32_t capacity)
-        : random_(seed), dma_pages_(dma_pages), capacity_(capacity), context_(std::make_unique<VerilatedContext>()),
-          top_(std::make_unique<Vtop>(context_.get())) {
+    Bench(uint64_t seed, uint32_t dma_pages, int read_latency, uint32_t capacity)
+        : random_(seed), dma_pages_(dma_pages), capacity_(capacity), read_latency_(read_latency),
+          context_(std::make_unique<VerilatedContext>()), top_(std::make_unique<Vtop>(context_.get())) {
         top_->rst = 1;
         for (int cycle = 0; cycle < 2; ++cycle) {
             top_->clk = 0;
@@ -131,8 +131,8 @@ private:
         top.setting_block = top.setting_counter = setting[1] & 0xFFFFFFFF;
         std::memcpy(&top.setting_pages, &setting[2], 16);
         const uint64_t subject = setting[1] & 0xFFFFFFFF;
-        if (setting[0] == kPages) delayed_.push_back({2, {kNewPages, subject, setting[2], setting[3]}});
-        if (setting[0] == kSelect) delayed_.push_back({1, {kSelected, subject, 0, 0}});
+        if (setting[0] == kPages) delayed_.push_back({read_latency_ + 2, {kNewPages, subject, setting[2], setting[3]}});
+        if (setting[0] == kSelect) delayed_.push_back({read_latency_ + 1, {kSelected, subject, 0, 0}});
         settings_.pop_front();
     }
 
@@ -212,6 +212,7 @@ private:
 
     Random random_;
     uint32_t dma_pages_, capacity_;
+    int read_latency_;
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vtop> top_;
     std::deque<Row> addresses_, beats_, settings_;
@@ -225,8 +226,8 @@ private:
 
 }  // namespace
 
-API Bench* bench_create(uint64_t seed, uint32_t dma_pages, uint32_t capacity) {
-    return new Bench(seed, dma_pages, capacity);
+API Bench* bench_create(uint64_t seed, uint32_t dma_pages, int read_latency, uint32_t capacity) {
+    return new Bench(seed, dma_pages, read_latency, capacity);
 }
 API void bench_destroy(Bench* bench) { delete bench; }
 API void bench_rates(Bench* bench, const Rates* rates) { bench->rates = *rates; }

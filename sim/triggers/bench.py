@@ -73,7 +73,7 @@ class _Rates(ctypes.Structure):
 
 _Handle, _Number = ctypes.c_void_p, ctypes.c_uint64
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "create": (_Handle, _Number, ctypes.c_uint32, ctypes.c_uint32), "destroy": (None, _Handle),
+    "create": (_Handle, _Number, ctypes.c_uint32, ctypes.c_int, ctypes.c_uint32), "destroy": (None, _Handle),
     "rates": (None, _Handle, ctypes.POINTER(_Rates)), "feed": (None, _Handle, ctypes.c_void_p, _Number),
     "run": (_Number, _Handle, _Number, _Number),
     "events": (_Number, _Handle, ctypes.POINTER(ctypes.c_void_p)), "ticked": (_Number, _Handle),
@@ -100,7 +100,7 @@ class TriggerBench:
         for name, (result, *arguments) in _FUNCTIONS.items():
             function = self._call[name] = loaded[f"bench_{name}"]
             function.restype, function.argtypes = result, arguments
-        self._handle = self._call["create"](seed, config.dma_pages, capacity)
+        self._handle = self._call["create"](seed, config.dma_pages, config.read_latency, capacity)
 
     def __enter__(self) -> Self:
         return self

@@ -31,7 +31,7 @@ class ProbedTriggers(wiring.Component):
     post_page : ``Out(8)``, post_data : ``Out(128)``, post_valid : ``Out(2)``
         The word that is posted to the DMA engine or the accelerator.
     done : ``Out(6)``, done_code : ``Out(3)``, done_row : ``Out(52)``, done_counter : ``Out``
-        Source of the operation that the table took in the previous cycle, its verdict, the row and the counter.
+        Source of an operation, the table's verdict in the previous cycle, the row and the counter.
     left : ``Out(1)``, left_counter : ``Out``
         A firing left the table in the previous cycle; not in the same cycle as an operation.
     """
@@ -105,6 +105,6 @@ class ProbedTriggers(wiring.Component):
             self.done.eq(Cat(*(verdict.valid for verdict in verdicts), operations.cleared, operations.done_read)),
             self.done_code.eq(operations.stores.verdict.code), self.done_row.eq(operations.read_row),
             self.left.eq(firing.valid), self.left_counter.eq(firing.payload.counter),
+            self.done_counter.eq(Cat(operations.refusal.index, operations.refusal.block)),
         ]
-        m.d.sync += self.done_counter.eq(operations.ops.payload.counter)
         return m

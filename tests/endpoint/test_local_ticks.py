@@ -3,6 +3,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -38,7 +39,7 @@ def _bursts(rng, config, count):
     return bursts
 
 
-@pytest.mark.parametrize("config", [TINY, BASE], ids=["tiny", "base"])
+@pytest.mark.parametrize("config", [TINY, BASE, replace(TINY, pipelined=True)], ids=["tiny", "base", "pipelined"])
 @pytest.mark.parametrize("ready", [1.0, 0.3])
 def test_writes(config, ready, seed):
     rng = random.Random(f"{ready} {seed}")

@@ -2,6 +2,7 @@
 """Trigger counters in endpoints: every source of ticks, every kind of posted work, and what is refused."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,12 +28,14 @@ QUEUE, BLOCK = 1, 1
 LATENCY = 30
 SHIFT = 10
 
+both = pytest.mark.parametrize("config", [TINY, replace(TINY, pipelined=True)], ids=["plain", "pipelined"])
+
 
 @contextmanager
-def _pair(seed, **options):
+def _pair(seed, config=TINY, **options):
     """Two neighbours. Each may put to the other's memory, with and without counting, and tick block 1 of it."""
     memory = options.pop("memory", Memory(read_latency=LATENCY, write_latency=LATENCY))
-    with EndpointCluster(TINY, (2,), link=Link(latency=20), memory=memory, seed=seed, **options) as cluster:
+    with EndpointCluster(config, (2,), link=Link(latency=20), memory=memory, seed=seed, **options) as cluster:
         for rank, endpoint in enumerate(cluster.endpoints):
             for address in (SPAN, FLAGS):
                 cluster.write_memory(rank, address, bytes(LENGTH))
@@ -83,10 +86,12 @@ def _refused(cluster, rank):
     return refused and (refused.counter, refused.code)
 
 
-def test_the_last_tick_sends_a_slice_and_its_bytes_set_a_flag(seed):
+@both
+def test_the_last_tick_sends_a_slice_and_its_bytes_set_a_flag(config, seed):
     """Four workgroups tick; the put leaves with the last tick; the receiver's flag follows the data, in each of three
     generations."""
-    with _pair(seed, memory=Memory(read_latency=LATENCY, write_latency=60, jitter=200, out_of_order=True)) as cluster:
+    memory = Memory(read_latency=LATENCY, write_latency=60, jitter=200, out_of_order=True)
+    with _pair(seed, config, memory=memory) as cluster:
         there = 1
         put = NativeWord.copy(src=(OWN, 0), dst=(COUNTED, 2 << SHIFT), length=1 << SHIFT, flags=RequestFlag.SC)
         _arm(cluster, 0, 7, [put], mode=Mode.REPEAT, threshold=4, generation=0xFFFF)
@@ -110,10 +115,12 @@ def test_the_last_tick_sends_a_slice_and_its_bytes_set_a_flag(seed):
             assert _refused(cluster, rank) is None
 
 
-def test_put_and_signal_in_one_firing_and_in_one_descriptor(seed):
+@both
+def test_put_and_signal_in_one_firing_and_in_one_descriptor(config, seed):
     """The remote action follows the data, the local action follows both."""
     length = 3000
-    with _pair(seed, memory=Memory(read_latency=LATENCY, write_latency=60, jitter=300, out_of_order=True)) as cluster:
+    memory = Memory(read_latency=LATENCY, write_latency=60, jitter=300, out_of_order=True)
+    with _pair(seed, config, memory=memory) as cluster:
         data = cluster.read_memory(0, SOURCE, length)
         put = NativeWord.copy(src=(OWN, 0), dst=(REMOTE, 100), length=length, flags=0)
         add = NativeWord.signal(dst=(FAR_COUNTER, 0), value=TickWord.add(3, 5).pack())
@@ -145,9 +152,10 @@ def test_put_and_signal_in_one_firing_and_in_one_descriptor(seed):
             assert _refused(cluster, rank) is None
 
 
-def test_chain_of_counters(seed):
+@both
+def test_chain_of_counters(config, seed):
     """A counter ticks two others, of which one ticks a third; each sets a flag, in this order."""
-    with _pair(seed) as cluster:
+    with _pair(seed, config) as cluster:
         page = TINY.triggers.tick_page(BLOCK)
         both = TickWord.add(11, generation=4), TickWord.add(12, 2, generation=4)
         pair = NativeWord.unpack(both[0].pack() | both[1].pack() << 64)
@@ -162,9 +170,10 @@ def test_chain_of_counters(seed):
         assert _refused(cluster, 0) is None
 
 
-def test_a_counter_starts_an_all_reduce(seed):
+@both
+def test_a_counter_starts_an_all_reduce(config, seed):
     """The collective command of each rank is posted by a counter; the sums are those of the collective."""
-    with _pair(seed) as cluster:
+    with _pair(seed, config) as cluster:
         inputs = [np.random.default_rng(seed + rank).integers(0, 1 << 30, 300, np.int32) for rank in range(2)]
         pending = cluster.submit(Collective.ALL_REDUCE, inputs, dtype=DType.INT32, post=False)
         for rank, command in enumerate(pending.commands):
@@ -175,9 +184,10 @@ def test_a_counter_starts_an_all_reduce(seed):
             assert np.array_equal(found, inputs[0] + inputs[1])
 
 
-def test_refusals_change_nothing(seed):
+@both
+def test_refusals_change_nothing(config, seed):
     """Each reason, from each source that can have it, at the sender and at the counter."""
-    with _pair(seed) as cluster:
+    with _pair(seed, config) as cluster:
         there = cluster.endpoints[1]
         _arm(cluster, 1, 5, [_flag(5)], mode=Mode.REPEAT, threshold=3, generation=7)
         before = _state(cluster, 1, 5)
@@ -213,9 +223,10 @@ def test_refusals_change_nothing(seed):
         assert _read_flag(cluster, 1, 5) == 0
 
 
-def test_firings_wait_for_their_queue_and_only_for_it(seed):
+@both
+def test_firings_wait_for_their_queue_and_only_for_it(config, seed):
     """A paused queue holds the firings of its block, three of a counter at most, and no other block's."""
-    with _pair(seed) as cluster:
+    with _pair(seed, config) as cluster:
         endpoint = cluster.endpoints[0]
         cluster.do(endpoint.assign_block(0, [2]))
         cluster.start_queue(0, 2)

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formal proofs of the table of counters and of its queues, for every sequence of operations.
+"""Formal proof of the table of counters, for every sequence of operations.
 
-The table is proved by induction, without a bound, for a counter that the solver chooses: if only queued counters leave,
-it fires at its threshold, once, and is queued only while it is not queued. The queues are proved within a number of
-cycles, with few counters: if only counters that are not queued become due, only queued counters leave, and no queue
-overflows.
+It is proved by induction, without a bound, for a counter that the solver chooses: if only queued counters leave, it
+fires at its threshold, once, and is queued only while it is not queued. ``test_trigger_queues`` proves the rest.
+
+With ``pipelined``, its memories are replaced by asynchronous ones behind registered addresses;
+``test_forwarding_table`` proves that they show the same rows.
 """
+
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Format, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 
-import hw.triggers.pending
 import hw.triggers.table
+from hw.common.delay import delayed
+from hw.common.forwarding_table import ForwardingTable
 from hw.common.table import Table
-from hw.triggers.config import COUNTERS_PER_BLOCK, INDEX_WIDTH, MOST_DUE, TriggerConfig
+from hw.triggers.config import INDEX_WIDTH, MOST_DUE, TriggerConfig
 from hw.triggers.layouts import ArmLayout, OpKind, op_layout
-from hw.triggers.pending import PendingFirings
 from hw.triggers.table import TriggerTable
 from hw.triggers.words import Mode, Refusal
 from tests.harness.formal import ProofFailed, prove
@@ -25,8 +28,7 @@ from tests.harness.formal import ProofFailed, prove
 pytestmark = [pytest.mark.formal, pytest.mark.long]
 
 CONFIG = TriggerConfig(blocks=2, dma_pages=1, ace_pages=1)
-FEW = 2
-"""Counters of a block, for the proof of the queues."""
+PIPELINED = replace(CONFIG, pipelined=True)
 
 
 class _Shown(Table):
@@ -36,16 +38,32 @@ class _Shown(Table):
         super().__init__(shape, depth=depth, reads=reads + 1, init=init)
 
 
+class _Delayed(_Shown):
+    """A :class:`ForwardingTable` as its contract says: asynchronous reads of the address of two cycles before."""
+
+    def __init__(self, shape, *, depth, reads):
+        super().__init__(shape, depth=depth, reads=reads, init=None)
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        # The last port is that of the proof.
+        for number, port in enumerate(m.submodules.memory.read_ports[:-1]):
+            m.d.comb += port.addr.eq(delayed(m, self.read[number].addr, 2, name=f"address_{number}"))
+        return m
+
+
 class Counter(wiring.Component):
     """The table, and an independent count of one counter from the operations that the table accepted.
 
     Parameters
     ----------
+    config : TriggerConfig
     flaw : str
         Breaks an assumption or a property, to show that the proof sees it.
     """
 
-    def __init__(self, *, flaw=""):
+    def __init__(self, config=CONFIG, *, flaw=""):
+        self.config = config
         self.flaw = flaw
         super().__init__({
             "watched": In(CONFIG.counter_bits), "op_valid": In(1), "op": In(op_layout(CONFIG)),
@@ -54,12 +72,12 @@ class Counter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        table, op = TriggerTable(CONFIG), self.op
-        hw.triggers.table.Table = _Shown
+        table = TriggerTable(self.config)
+        hw.triggers.table.Table, hw.triggers.table.ForwardingTable = _Shown, _Delayed
         try:
             m.submodules.table = parts = table.elaborate(platform)
         finally:
-            hw.triggers.table.Table = Table
+            hw.triggers.table.Table, hw.triggers.table.ForwardingTable = Table, ForwardingTable
         # The watched counter and its block; both do not change.
         watched, known = Signal(CONFIG.counter_bits), Signal()
         m.d.sync += [watched.eq(self.watched), known.eq(1)]
@@ -67,20 +85,25 @@ class Counter(wiring.Component):
             m.d.comb += Assume(self.watched == watched)
         counter, block = self.watched, self.watched[INDEX_WIDTH:]
         m.d.comb += [
-            table.ops.valid.eq(self.op_valid), table.ops.payload.eq(op), table.resetting.eq(self.resetting),
+            table.ops.valid.eq(self.op_valid), table.ops.payload.eq(self.op), table.resetting.eq(self.resetting),
+            table.leave.valid.eq(self.leave), table.leave.counter.eq(self.leave_counter),
             *(rows.read[-1].addr.eq(counter) for rows in (parts.submodules.rows, parts.submodules.settings)),
         ]
         row, settings = (rows.read[-1].data for rows in (parts.submodules.rows, parts.submodules.settings))
-        self._environment(m, table, counter, block)
+        # The operation or the firing of which the table shows verdict and row.
+        self.taken, self.now, self.requested, self.leaving = (
+            delayed(m, value, self.config.read_latency, name=name, reset_less=False) for name, value in (
+                ("taken", table.ops.valid & table.ops.ready), ("now", self.op), ("requested", self.leave),
+                ("leaving", self.leave_counter)))
+        self._environment(m, counter, block)
         self._count(m, table, row, settings, parts)
         return m
 
-    def _environment(self, m, table, counter, block):
-        """Operations as their sources make them, resets as ``BlockResets`` makes them, and firings that leave."""
-        op, arm = self.op, data.View(ArmLayout, self.op.word)
+    def _environment(self, m, counter, block):
+        """Operations as their sources make them, and resets as ``BlockResets`` makes them."""
+        op, arm, now = self.op, data.View(ArmLayout, self.op.word), self.now
         resetting, was = self.resetting.bit_select(block, 1), Signal()
-        taken = table.ops.valid & table.ops.ready
-        clears = taken & (op.kind == OpKind.CLEAR) & (op.counter == counter) & (op.code == 0)
+        clears = self.taken & (now.kind == OpKind.CLEAR) & (now.counter == counter) & (now.code == 0)
         m.d.sync += was.eq(resetting)
         # A reset ends when the row has been cleared in it.
         uncleared = Signal()
@@ -95,15 +118,21 @@ class Counter(wiring.Component):
                        | (arm.mode == Mode.SUM)),
             ]
         self.uncleared, self.cleared = uncleared, was & ~uncleared
-        m.d.comb += [table.leave.valid.eq(self.leave), table.leave.counter.eq(self.leave_counter)]
+        # A reset does not end while a row is being cleared.
+        clearing = self.op_valid & ~self.leave & (op.kind == OpKind.CLEAR)
+        for age in range(1, self.config.read_latency + 1):
+            block_then = delayed(m, op.counter[INDEX_WIDTH:], age, name=f"block_{age}")
+            m.d.comb += Assume(~delayed(m, clearing, age, name=f"clearing_{age}", reset_less=False)
+                               | self.resetting.bit_select(block_then, 1))
 
     def _count(self, m, table, row, settings, parts):
-        op, arm, counter = self.op, data.View(ArmLayout, self.op.word), self.watched
+        op, arm, counter = self.now, data.View(ArmLayout, self.now.word), self.watched
         resetting = self.resetting.bit_select(counter[INDEX_WIDTH:], 1)
-        taken = table.ops.valid & table.ops.ready
-        ours = taken & (op.counter == counter)
+        ours = self.taken & (op.counter == counter)
         accepted = ours & (table.code == Refusal.NONE)
-        ticks, leaves = accepted & (op.kind == OpKind.TICK), table.leave.valid & (table.leave.counter == counter)
+        ticks = accepted & (op.kind == OpKind.TICK)
+        # A firing is discarded if a reset has begun since it was requested.
+        leaves = self.requested & (self.leaving == counter) & (~resetting if self.config.read_latency else 1)
 
         # -- The count: the sum of the accepted values since arming or since the last firing, and the numbers of the
         # firings that are pending, oldest first.
@@ -133,8 +162,11 @@ class Counter(wiring.Component):
             m.d.sync += queued.eq(0)
         with m.If(accepted & (op.kind == OpKind.CLEAR)):
             m.d.sync += [mode.eq(Mode.DISARM), due.eq(0)]
+        requests = self.leave & (self.leave_counter == counter)
+        on_its_way = [delayed(m, requests, age, name=f"requests_{age}", reset_less=False)
+                      for age in range(1, self.config.read_latency + 1)]
         if self.flaw != "queue":
-            m.d.comb += Assume(~leaves | (queued & ~resetting))
+            m.d.comb += Assume(~requests | (queued & ~resetting & ~Cat(on_its_way).any()))
 
         # -- The row shows the count.
         m.d.comb += [
@@ -170,6 +202,10 @@ class Counter(wiring.Component):
             Assert(~leaves | (queued & (due != 0) & ~resetting), Format("a firing left that was not pending")),
             Assert(~leaves | ~table.requeue | (due > 1), Format("queued again without a firing")),
         ]
+        if self.config.pipelined:
+            again = Cat(table.due.payload.index, table.due.block)
+            m.d.comb += [Assert(~table.requeue | (again == self.leaving), Format("another counter is queued again")),
+                         Assert(~table.requeue | ~leaves | (table.due.payload.page == settings.page))]
         # -- Verdicts on ticks, from the count.
         tick = ours & (op.kind == OpKind.TICK) & (op.code == 0)
         idle = (mode == Mode.DISARM) | resetting
@@ -187,9 +223,9 @@ class Counter(wiring.Component):
         # -- A refused operation, of any counter, changes nothing.
         changes = [parts.submodules.rows.write.en, parts.submodules.settings.write.en, table.words.valid,
                    table.due.valid]
-        with m.If(~table.leave.valid & (~taken | (table.code != Refusal.NONE))):
+        with m.If(~self.requested & (~self.taken | (table.code != Refusal.NONE))):
             m.d.comb += [Assert(~change, Format("a refused operation has an effect")) for change in changes]
-        with m.If(table.leave.valid):
+        with m.If(self.requested):
             m.d.comb += [Assert(~change, Format("two operations in one cycle")) for change in changes[1:]]
 
         # -- The number that leaves.
@@ -212,81 +248,18 @@ class Counter(wiring.Component):
         m.d.comb += [Cover(leaves & (due == 2)), Cover(reset & ticks & (mode == Mode.SUM) & (due == 0))]
 
 
-class Queued(wiring.Component):
-    """``PendingFirings`` with few counters in each block, and the set of those that are queued.
-
-    ``flaw``: counters may become due while they are queued.
-    """
-
-    def __init__(self, *, flaw=False):
-        self.flaw = flaw
-        super().__init__({
-            "due": In(1), "due_block": In(CONFIG.block_bits), "due_index": In(range(FEW)),
-            "resetting": In(CONFIG.blocks), "ready": In(1), "requeue": In(1),
-            "allowed": In(CONFIG.blocks + 1), "free": In(CONFIG.blocks + 1),
-            "pages_valid": In(1), "pages_block": In(CONFIG.block_bits),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        dut = PendingFirings(CONFIG)
-        hw.triggers.pending.COUNTERS_PER_BLOCK = FEW
-        try:
-            m.submodules.dut = parts = dut.elaborate(platform)
-        finally:
-            hw.triggers.pending.COUNTERS_PER_BLOCK = COUNTERS_PER_BLOCK
-        leave = dut.leave
-        block, index = leave.counter[INDEX_WIDTH:], leave.counter[:INDEX_WIDTH]
-        m.d.comb += [
-            dut.due.valid.eq(self.due), dut.due.block.eq(self.due_block), dut.due.payload.index.eq(self.due_index),
-            dut.resetting.eq(self.resetting), dut.settings.pages_valid.eq(self.pages_valid),
-            dut.settings.pages_block.eq(self.pages_block),
-            *(look_up.allowed.eq(allowed) for look_up, allowed in zip(dut.pages, self.allowed, strict=True)),
-            *(look_up.free.eq(free) for look_up, free in zip(dut.pages, self.free, strict=True)),
-            dut.ready.eq(self.ready), dut.requeue.eq(self.requeue),
-            Assume(~self.due | ~leave.valid), Assume(~self.due | ~self.resetting.bit_select(self.due_block, 1)),
-            Assume(self.due_index < FEW),
-            Assert(~leave.valid | ~self.resetting.bit_select(block, 1), Format("a firing left in a reset")),
-            Assert(~leave.valid | (index < FEW), Format("a firing of no counter left")),
-        ]
-        for number in range(CONFIG.blocks):
-            inside = [Signal(name=f"inside_{number}_{position}") for position in range(FEW)]
-            queue = parts.submodules[f"queue_{number}"]
-            for position, queued in enumerate(inside):
-                due = self.due & (self.due_block == number) & (self.due_index == position)
-                leaves = leave.valid & (block == number) & (index == position)
-                if not self.flaw:
-                    m.d.comb += Assume(~due | ~queued)
-                m.d.comb += Assert(~leaves | queued, Format("a firing left that was not queued"))
-                m.d.sync += queued.eq((queued | due) & ~(leaves & ~self.requeue) & ~self.resetting[number])
-            m.d.comb += [
-                Assert(queue.level == sum(inside), Format("a queue does not hold the queued counters")),
-                Assert(~queue.i.valid | queue.i.ready, Format("a queue overflows")),
-                Cover(Cat(inside).all() & leave.valid & self.requeue & (block == number)),
-            ]
-        return m
+both = pytest.mark.parametrize("config", [CONFIG, PIPELINED], ids=["plain", "pipelined"])
 
 
-def test_table():
-    prove(Counter(), name="trigger-table", depth=2, mode="prove")
+@both
+def test_table(config):
+    prove(Counter(config), name=f"trigger-table-{config.read_latency}", depth=2 + config.read_latency, mode="prove")
 
 
-def test_table_reaches_everything():
-    prove(Counter(), name="trigger-table-cover", depth=8, mode="cover")
-
-
-@pytest.mark.parametrize("depth", [6, pytest.param(8, marks=pytest.mark.soak)])
-def test_queues(depth):
-    prove(Queued(), name=f"trigger-queues-{depth}", depth=depth)
-
-
-def test_queues_are_full_at_times():
-    prove(Queued(), name="trigger-queues-cover", depth=5, mode="cover")
-
-
-def test_queues_are_not_vacuous():
-    with pytest.raises(ProofFailed, match="Assert failed"):
-        prove(Queued(flaw=True), name="trigger-queues-flaw", depth=4)
+@both
+def test_table_reaches_everything(config):
+    prove(Counter(config), name=f"trigger-table-cover-{config.read_latency}", depth=8 + 4 * config.read_latency,
+          mode="cover")
 
 
 @pytest.mark.parametrize("flaw", ["queue", "threshold"])

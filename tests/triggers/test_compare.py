@@ -29,8 +29,9 @@ def test_tiny(seed):
 @pytest.mark.rtl
 @pytest.mark.long
 @pytest.mark.parametrize(("config", "ticks"), [
-    (TINY, 200_000), (SMALL, 50_000), (WIDE, 50_000), (replace(TINY, trigger_word_register=True), 50_000),
-    *(pytest.param(config, 1_000_000, marks=pytest.mark.soak) for config in (TINY, BASE, SMALL, WIDE))])
+    (TINY, 200_000), (SMALL, 50_000), (WIDE, 50_000), (replace(TINY, pipelined=True), 50_000),
+    *(pytest.param(config, 1_000_000, marks=pytest.mark.soak)
+      for config in (TINY, BASE, SMALL, WIDE, replace(TINY, pipelined=True)))])
 def test_long(config, ticks, seed):
     result = compare(config if config is SMALL else config.triggers, ticks=ticks, seed=seed)
     assert not result["mismatches"], result["first_mismatches"]

@@ -13,7 +13,7 @@ from hw.triggers.config import TriggerConfig
     ({"dma_pages": 0}, "dma_pages must be an integer from 1 to 127, not 0"),
     ({"dma_pages": 100, "ace_pages": 29}, "Counters can post to at most 128 pages, not 129"),
     ({"doorbell_id_width": 17}, "Doorbell ID width must be 1 to 16 bits, not 17"),
-    ({"word_register": 1}, "word_register must be True or False, not 1"),
+    ({"pipelined": 1}, "pipelined must be True or False, not 1"),
 ])
 def test_wrong_values(sizes, sentence):
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):

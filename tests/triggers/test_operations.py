@@ -3,6 +3,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from amaranth import Shape
@@ -15,6 +16,7 @@ from tests.harness.cell import CellBench, run_bench
 from tests.harness.fields import Fields
 
 CONFIG = TriggerConfig(blocks=2, dma_pages=1, ace_pages=1)
+PIPELINED = replace(CONFIG, pipelined=True)
 OP, TICK, ROW = Fields(op_layout(CONFIG)), Fields(tick_layout(CONFIG)), Fields(RowLayout)
 NAMES = ("stores", "chain", "local", "remote", "clear", "read")
 
@@ -30,7 +32,8 @@ class _Bench(CellBench):
         self.expected = [deque() for _ in NAMES]
         self.offered = [False] * len(NAMES)
         self.order = []
-        self.taken = None       # source, operation, code and row of the previous cycle
+        self.requested = deque([None] * dut.config.read_latency)
+        self.taken = None       # operation of which the table showed code and row in the previous cycle
         self.refused = 0
 
     def offer(self, source):
@@ -64,8 +67,11 @@ class _Bench(CellBench):
         ctx.set(dut.row.as_value(), row)
         self._check_verdicts()
         self.taken = None
-        if ctx.get(dut.ops.valid) and ctx.get(dut.ops.ready):
-            self.taken = ctx.get(dut.ops.payload.as_value()), code, row
+        taken = ctx.get(dut.ops.valid) and ctx.get(dut.ops.ready)
+        self.requested.append(ctx.get(dut.ops.payload.as_value()) if taken else None)
+        operation = self.requested.popleft()
+        if operation is not None:
+            self.taken = operation, code, row
         moved = [ctx.get(port.valid) and ctx.get(port.ready) for port in self.ports]
         await ctx.tick()
         for source in range(len(NAMES)):
@@ -74,7 +80,7 @@ class _Bench(CellBench):
                 self.offered[source] = False
 
     def _check_verdicts(self):
-        """The verdict on the operation that was taken a cycle before, if any, and no other."""
+        """The verdict on the operation of the previous cycle, if any, and no other."""
         ctx, dut = self.ctx, self.dut
         shown = [port.verdict.valid for port in self.ports[:4]] + [dut.cleared, dut.done_read]
         sources = [source for source, valid in enumerate(shown) if ctx.get(valid)]
@@ -106,31 +112,36 @@ class _Bench(CellBench):
         assert not any(self.offers) and not any(self.expected)
 
 
-def _run(body, *, seed=0, rates=(1.0,) * 6, ready=1.0):
-    dut = OperationMerge(CONFIG)
+def _run(body, config, *, seed=0, rates=(1.0,) * 6, ready=1.0):
+    dut = OperationMerge(config)
     return run_bench(dut, lambda ctx: _Bench(ctx, dut, random.Random(seed), rates, ready), body)
 
 
+both = pytest.mark.parametrize("config", [CONFIG, PIPELINED], ids=["plain", "pipelined"])
+
+
+@both
 @pytest.mark.parametrize(("rates", "ready"), [
     ((1.0,) * 6, 1.0), ((0.2, 0.1, 0.3, 0.1, 0.2, 0.02), 0.8), ((1.0, 0.5, 1.0, 0.5, 0.1, 0.1), 0.4)])
-def test_random(rates, ready, seed):
+def test_random(rates, ready, config, seed):
     async def body(bench):
         for source in range(len(NAMES)):
             for _ in range(70):
                 bench.offer(source)
 
-    seen = _run(body, seed=f"{seed} {rates}", rates=rates, ready=ready)
+    seen = _run(body, config, seed=f"{seed} {rates}", rates=rates, ready=ready)
     assert all(seen[name, refused] for name in NAMES for refused in (False, True))
 
 
-def test_one_operation_per_cycle_and_sources_in_turn():
+@both
+def test_one_operation_per_cycle_and_sources_in_turn(config):
     async def body(bench):
         for _ in range(20):
             for source in range(len(NAMES)):
                 bench.offer(source)
-        for _ in range(2 + 120):
+        for _ in range(2 + config.read_latency + 120):
             await bench.cycle()
         assert len(bench.order) == 120
         assert all(len(set(bench.order[at:at + 6])) == 6 for at in range(115))
 
-    _run(body)
+    _run(body, config)

@@ -3,6 +3,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,9 @@ from hw.triggers.pending import PendingFirings
 from tests.harness.cell import CellBench, run_bench
 
 CONFIG = TriggerConfig(blocks=4, dma_pages=2, ace_pages=1)
+PIPELINED = replace(CONFIG, pipelined=True)
+
+both = pytest.mark.parametrize("config", [CONFIG, PIPELINED], ids=["plain", "pipelined"])
 
 
 class _Bench(CellBench):
@@ -20,6 +24,8 @@ class _Bench(CellBench):
         super().__init__(ctx, rng)
         self.dut = dut
         self.queues = [deque() for _ in range(CONFIG.blocks)]
+        # Block, and index and page, of a counter that has left and will be queued again.
+        self.leaving = deque([None] * dut.config.read_latency)
         # Looked up in the previous cycle.
         self.eligible, self.allowed = [False] * CONFIG.blocks, [False] * CONFIG.blocks
         self.served = []
@@ -28,7 +34,12 @@ class _Bench(CellBench):
         """``due``: block, index and page of a counter that is queued unless a firing leaves. Returns the block and the
         counter that leaves. ``pages``: block whose pages change."""
         ctx, dut = self.ctx, self.dut
-        for signal, value in ((dut.ready, ready), (dut.resetting, resetting), (dut.requeue, requeue),
+        latency = dut.config.read_latency
+        again = self._again(resetting) if latency else None
+        due = again or due
+        ready = ready and not any(self.leaving)
+        for signal, value in ((dut.ready, ready), (dut.resetting, resetting),
+                              (dut.requeue, bool(again) if latency else requeue),
                               (dut.settings.pages_valid, pages is not None), (dut.settings.pages_block, pages or 0)):
             ctx.set(signal, value)
         for number, look_up in enumerate(dut.pages):
@@ -49,14 +60,18 @@ class _Bench(CellBench):
             assert block in able and index == self.queues[block][0][0]
             assert ctx.get(dut.leave.allowed) == self.allowed[block]
             oldest = self.queues[block].popleft()
-            if requeue:
+            if requeue and latency:
+                self.leaving.append((block, *oldest))
+            elif requeue:
                 self.queues[block].append(oldest)
             self.served.append(block)
             left = block, index
             self.seen["requeue" if requeue else "leave" if self.allowed[block] else "refused"] += 1
-        # The table queues a counter only in a cycle in which no firing leaves.
-        valid = due is not None and not leaves
-        ctx.set(dut.due.valid, valid)
+        if len(self.leaving) < latency:
+            self.leaving.append(None)
+        # Without registered reads, the table queues a counter only in a cycle in which no firing leaves.
+        valid = due is not None and (bool(latency) or not leaves)
+        ctx.set(dut.due.valid, valid and not again)
         if valid:
             block, index, page = due
             ctx.set(dut.due.block, block)
@@ -77,26 +92,35 @@ class _Bench(CellBench):
                 self.queues[block].clear()
         return left
 
+    def _again(self, resetting):
+        """The counter that left ``read_latency`` cycles ago, unless its block has been reset."""
+        for number, left in enumerate(self.leaving):
+            if left and resetting >> left[0] & 1:
+                self.leaving[number] = None
+        return self.leaving.popleft()
+
     async def drain(self):
-        while any(self.queues):
+        while any(self.queues) or any(self.leaving):
             await self.cycle()
         assert await self.cycle() is None
 
 
-def _run(body, seed=0):
-    dut = PendingFirings(CONFIG)
+def _run(body, config=CONFIG, *, seed=0):
+    dut = PendingFirings(config)
     return run_bench(dut, lambda ctx: _Bench(ctx, dut, random.Random(seed)), body)
 
 
+@both
 @pytest.mark.parametrize(("ready", "free"), [(0.8, 0.8), (0.5, 0.4), (0.9, 0.05)])
-def test_random(ready, free, seed):
+def test_random(ready, free, config, seed):
     async def body(bench):
         rng = bench.rng
         for _ in range(1000):
             block = rng.randrange(CONFIG.blocks)
             index = rng.randrange(COUNTERS_PER_BLOCK)
             due = (block, index, rng.randrange(256)) if bench.chance(0.6) else None
-            if any(index == queued for queued, _ in bench.queues[block]):
+            if any(index == queued for queued, _ in bench.queues[block]) or any(
+                    left and left[:2] == (block, index) for left in bench.leaving):
                 due = None
             await bench.cycle(
                 due=due, ready=bench.chance(ready), requeue=bench.chance(0.3),
@@ -105,7 +129,7 @@ def test_random(ready, free, seed):
                 resetting=1 << rng.randrange(CONFIG.blocks) if bench.chance(0.03) else 0,
                 pages=rng.randrange(CONFIG.blocks) if bench.chance(0.1) else None)
 
-    seen = _run(body, f"{seed} {ready} {free}")
+    seen = _run(body, config, seed=f"{seed} {ready} {free}")
     assert all(seen[name] for name in ("leave", "requeue", "refused", "due", "discarded"))
 
 

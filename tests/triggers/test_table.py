@@ -2,6 +2,9 @@
 """TriggerTable: verdicts, rows and firings of random operations, and the extremes of counts."""
 
 import random
+from collections import deque
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,7 +16,18 @@ from hw.triggers.words import ArmWord, Mode, Refusal, SlotField, TickWord
 from tests.harness.cell import CellBench, run_bench
 
 CONFIG = TriggerConfig(blocks=2, dma_pages=2, ace_pages=1)
+PIPELINED = replace(CONFIG, pipelined=True)
 LARGEST, MOST = (1 << 20) - 1, (1 << 32) - 1
+
+
+both = pytest.mark.parametrize("config", [CONFIG, PIPELINED], ids=["plain", "pipelined"])
+
+
+class _Operation(NamedTuple):
+    kind: OpKind
+    counter: int
+    code: int
+    fields: dict[str, Any]
 
 
 class _Bench(CellBench):
@@ -25,27 +39,68 @@ class _Bench(CellBench):
         self.model.pages = [7, 7]
         #: Arm words of counters.
         self.arms = {}
-        self.left = None
+        self.requested = deque([None] * dut.config.read_latency)
+        self.found = self.left = None
 
     async def cycle(self, kind=None, counter=0, code=0, **fields):
-        """One operation, or none; returns its verdict."""
-        ctx, dut, op = self.ctx, self.dut, self.dut.ops.payload
+        """One operation, or none, up to its verdict, which is returned."""
+        await self.step(None if kind is None else _Operation(kind, counter, code, fields))
+        for _ in range(self.dut.config.read_latency):
+            await self.step()
+        return self.found if kind is not None else None
+
+    async def step(self, request=None, *, stalls=False):
+        """Request an operation or the counter of a firing, and compare what was requested ``read_latency`` cycles
+        before. ``stalls``: an operation waits while a firing leaves."""
+        ctx, dut = self.ctx, self.dut
+        operates = isinstance(request, _Operation)
+        leaves = request is not None and not operates
+        self.set(dut.ops.valid, operates or stalls)
+        self.set(dut.leave.valid, leaves)
+        if leaves:
+            ctx.set(dut.leave.counter, request)
+        elif operates:
+            fields = {"kind": request.kind, "counter": request.counter, "code": request.code, "any": 0,
+                      "generation": 0, "value": 0, "second": 0, "word": 0, **request.fields}
+            for name, value in fields.items():
+                ctx.set(getattr(dut.ops.payload, name), value)
+        assert ctx.get(dut.ops.ready) != leaves
+        self.requested.append(request)
+        request, firing = self.requested.popleft(), None
+        if isinstance(request, _Operation):
+            self._check_operation(*request)
+        else:
+            assert not ctx.get(dut.due.valid) and not ctx.get(dut.words.valid)
+        if request is not None and not isinstance(request, _Operation):
+            firing = self._check_leave(*divmod(request, COUNTERS_PER_BLOCK))
+        else:
+            assert not ctx.get(dut.requeue)
+        await self._tick(firing)
+
+    def _check_operation(self, kind, counter, code, fields):
         block, index = divmod(counter, COUNTERS_PER_BLOCK)
-        self.set(dut.ops.valid, kind is not None)
-        self.set(dut.leave.valid, 0)
-        found = None
-        if kind is not None:
-            for name, value in {"kind": kind, "counter": counter, "code": code, "any": 0, "generation": 0, "value": 0,
-                                "second": 0, "word": 0, **fields}.items():
-                ctx.set(getattr(op, name), value)
-            assert ctx.get(dut.ops.ready)
-            expected, queued = self._expected(kind, block, index, code, fields), self.model.queued(block)
-            found = Refusal(ctx.get(dut.code))
-            assert found is expected, (kind, counter, fields)
-            self.seen[kind, found] += 1
-            self._check_strobes(kind, block, index, found, queued, fields)
-        await self._tick(None)
-        return found
+        expected, queued = self._expected(kind, block, index, code, fields), self.model.queued(block)
+        self.found = Refusal(self.ctx.get(self.dut.code))
+        assert self.found is expected, (kind, counter, fields)
+        self.seen[kind, self.found] += 1
+        self._check_strobes(kind, block, index, self.found, queued, fields)
+
+    def _check_leave(self, block, index):
+        """The firing that leaves; None if a reset has begun since it was requested."""
+        ctx, dut = self.ctx, self.dut
+        if self.resetting >> block & 1:
+            assert dut.config.read_latency and not ctx.get(dut.requeue)
+            self.seen["discarded"] += 1
+            return None
+        assert self.model.queued(block)[0] == index
+        state, arm = self.model.state(block, index), self.arms[block, index]
+        again = state.due > 1
+        assert ctx.get(dut.requeue) == again
+        if again and dut.config.pipelined:
+            assert [ctx.get(value) for value in (dut.due.block, dut.due.payload.index, dut.due.payload.page)] == [
+                block, index, arm.page]
+        self.seen["requeue" if again else "leave"] += 1
+        return block * COUNTERS_PER_BLOCK + index, arm.page, arm.pair, arm.stamp, self.model.post(block).number
 
     def _expected(self, kind, block, index, code, fields):
         shown = self.dut.row
@@ -84,19 +139,14 @@ class _Bench(CellBench):
             if kind is OpKind.WORD:
                 assert ctx.get(dut.words.second) == fields["second"] and ctx.get(dut.words.word) == fields["word"]
 
+    @property
+    def leaves(self):
+        """Whether a firing has been requested that has not left."""
+        return any(request is not None and not isinstance(request, _Operation) for request in self.requested)
+
     async def leave(self, block, *, stalls=True):
-        """The oldest firing of a block leaves, while an operation waits."""
-        ctx, dut = self.ctx, self.dut
-        index = self.model.queued(block)[0]
-        state, arm = self.model.state(block, index), self.arms[block, index]
-        self.set(dut.leave.valid, 1)
-        ctx.set(dut.leave.counter, block * COUNTERS_PER_BLOCK + index)
-        self.set(dut.ops.valid, stalls)
-        assert not ctx.get(dut.ops.ready) and not ctx.get(dut.due.valid) and not ctx.get(dut.words.valid)
-        firing = self.model.post(block)
-        assert ctx.get(dut.requeue) == (state.due > 1)
-        self.seen["requeue" if state.due > 1 else "leave"] += 1
-        await self._tick((block * COUNTERS_PER_BLOCK + index, arm.page, arm.pair, arm.stamp, firing.number))
+        """Request the oldest firing of a block."""
+        await self.step(block * COUNTERS_PER_BLOCK + self.model.queued(block)[0], stalls=stalls)
 
     async def _tick(self, firing):
         ctx, shown = self.ctx, self.dut.firing
@@ -132,23 +182,25 @@ class _Bench(CellBench):
         for block in range(CONFIG.blocks):
             while self.model.queued(block):
                 await self.leave(block)
+                await self.cycle()
         await self.cycle()
 
 
-def _run(body, seed=0):
-    dut = TriggerTable(CONFIG)
+def _run(body, config, seed=0):
+    dut = TriggerTable(config)
     return run_bench(dut, lambda ctx: _Bench(ctx, dut, random.Random(seed)), body)
 
 
+@both
 @pytest.mark.parametrize("leaves", [0.05, 0.3])
-def test_random(leaves, seed):
+def test_random(leaves, config, seed):
     counters = 0, 1, 63, 64, 127
 
     async def body(bench):
         rng = bench.rng
         for _ in range(3000):
             blocks = [block for block in range(2) if bench.model.queued(block)]
-            if blocks and bench.chance(leaves):
+            if blocks and not bench.leaves and bench.chance(leaves):
                 await bench.leave(rng.choice(blocks), stalls=bench.chance(0.8))
                 continue
             if bench.chance(0.003):
@@ -159,7 +211,7 @@ def test_random(leaves, seed):
                 await bench.end_reset(block)
             await _operation(bench, rng, rng.choice(counters))
 
-    seen = _run(body, f"{seed} {leaves}")
+    seen = _run(body, config, f"{seed} {leaves}")
     ticks = {code for kind, code in (key for key in seen if isinstance(key, tuple)) if kind is OpKind.TICK}
     assert ticks >= {Refusal.NONE, Refusal.IDLE, Refusal.GENERATION, Refusal.OVERFLOW, Refusal.MALFORMED}
     assert seen[OpKind.ARM, Refusal.BUSY] and seen[OpKind.WORD, Refusal.BUSY] and seen[OpKind.WORD, Refusal.IDLE]
@@ -170,25 +222,26 @@ async def _operation(bench, rng, counter):
     state = bench.model.state(*divmod(counter, COUNTERS_PER_BLOCK))
     kind = rng.choices((OpKind.TICK, OpKind.WORD, OpKind.ARM, OpKind.READ, OpKind.NONE, None), (12, 2, 2, 1, 1, 1))[0]
     code = rng.choice((1, 1, 5)) if bench.chance(0.03) else 0
-    if kind is None:
-        await bench.cycle()
-    elif kind is OpKind.TICK:
+    fields = {}
+    if kind is OpKind.TICK:
         value = rng.choice((0, 1, 1, min(state.remaining, LARGEST), min(state.remaining + 1, LARGEST),
                             rng.randrange(1 << 20)))
         wrong = bench.chance(0.1)
-        await bench.cycle(kind, counter, code, value=value, any=bench.chance(0.3),
-                          generation=state.generation ^ (wrong << rng.randrange(16)))
+        fields = {"value": value, "any": bench.chance(0.3),
+                  "generation": state.generation ^ (wrong << rng.randrange(16))}
     elif kind is OpKind.ARM:
         mode = rng.choice(list(Mode))
-        await bench.cycle(kind, counter, code, word=ArmWord.arm(
+        fields = {"word": ArmWord.arm(
             mode=mode, page=rng.randrange(256), threshold=rng.choice((1, 1, 2, 3, 1 << 20, MOST)),
             generation=rng.choice((0, 0xFFFF, rng.getrandbits(16))), pair=bench.chance(0.5),
-            stamp=bench.chance(0.5)).pack())
-    else:
-        await bench.cycle(kind, counter, code, second=rng.getrandbits(1), word=rng.getrandbits(128))
+            stamp=bench.chance(0.5)).pack()}
+    elif kind is not None:
+        fields = {"second": rng.getrandbits(1), "word": rng.getrandbits(128)}
+    await bench.step(None if kind is None else _Operation(kind, counter, code, fields))
 
 
-def test_extremes():
+@both
+def test_extremes(config):
     async def body(bench):
         # The largest threshold, from values of 20 bits.
         await bench.arm(70, Mode.ONCE, MOST, 5)
@@ -217,10 +270,11 @@ def test_extremes():
         await bench.tick(3, LARGEST)
         await bench.drain()
 
-    _run(body)
+    _run(body, config)
 
 
-def test_change_of_mode():
+@both
+def test_change_of_mode(config):
     async def body(bench):
         for first in Mode:
             for second in Mode:
@@ -235,10 +289,11 @@ def test_change_of_mode():
                 assert await bench.tick(9, 2, 2) is (Refusal.NONE if second else Refusal.IDLE)
                 await bench.drain()
 
-    _run(body)
+    _run(body, config)
 
 
-def test_reset_while_firings_are_pending():
+@both
+def test_reset_while_firings_are_pending(config):
     async def body(bench):
         for mode in (Mode.ONCE, Mode.REPEAT, Mode.SUM):
             await bench.arm(65, mode, 1)
@@ -253,4 +308,23 @@ def test_reset_while_firings_are_pending():
             assert await bench.tick(65) is Refusal.IDLE
             assert await bench.arm(65, mode, 1) is Refusal.NONE
 
-    _run(body)
+    _run(body, config)
+
+
+@both
+def test_reset_after_a_firing_was_requested(config):
+    """It is discarded if its row has not been read."""
+    async def body(bench):
+        for idle in range(4):
+            await bench.arm(65, Mode.REPEAT, 1)
+            await bench.tick(65)
+            await bench.tick(65)
+            await bench.leave(1)
+            for _ in range(idle):
+                await bench.step()
+            await bench.reset(1)
+            await bench.end_reset(1)
+            assert await bench.arm(65, Mode.ONCE, 1) is Refusal.NONE
+
+    seen = _run(body, config)
+    assert seen["discarded"] == config.read_latency
