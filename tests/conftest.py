@@ -100,7 +100,7 @@ def simulate(request, seed, waves):
     """``simulate(component, testcase=None, **run)`` runs cocotb tests of the test's own module.
 
     ``name`` of the top module defaults to the class name of the component in snake_case; other options are passed
-    to :meth:`sim.verilator.build.Build.run`.
+    to :meth:`sim.verilator.build.Build.run`. Three failed tests end the run, as each may take many cycles.
     """
     from sim.verilator.build import Design, build
 
@@ -109,7 +109,8 @@ def simulate(request, seed, waves):
             kind = component.kind if isinstance(component, Design) else type(component)
             name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
         made = build(component, name=name, waves=waves)
-        result = made.run(module or request.module.__name__, **{"seed": seed, **options})
+        env = {"COCOTB_MAX_FAILURES": 3} | (options.pop("env", None) or {})
+        result = made.run(module or request.module.__name__, env=env, **{"seed": seed, **options})
         if result.waves:
             print(f"waves: {result.waves}")
         return result
