@@ -111,7 +111,7 @@ BLOCKS: list[ByBlock] = [
             "refused.eq(now.used.all() | hold | stale)", "refused.eq(stale)",
             "tests/dma_engine/test_epochs.py::test_epochs_are_not_used_twice"),
     ByBlock("hw/dma_engine/control/epochs.py", "Mux(taken, window.tail, tail)", "values of a Mux exchanged",
-            "Mux(taken, window.tail, tail))[", "Mux(taken, tail, window.tail))[",
+            "Mux(taken, window.tail, tail), C(1", "Mux(taken, tail, window.tail), C(1",
             "tests/dma_engine/test_epochs.py::test_segments_end_one_after_the_other"),
     ByBlock("hw/dma_engine/frontend/queues.py", "(arrival.word.opcode == Opcode.SIGNAL) & ", "and -> or",
             "(arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)",

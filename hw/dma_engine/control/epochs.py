@@ -10,6 +10,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.carry_save import carry_save
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.config import DmaConfig
@@ -171,12 +172,13 @@ class Epochs(wiring.Component):
         with m.If(window.valid):
             m.d.sync += stale.eq(abandon.busy)
         retires, last, taken = Signal(), Signal(), Signal()
+        partial, carries = carry_save(self.retired.number, ~Mux(taken, window.tail, tail), C(1, config.flight_width))
         m.d.comb += [
             taken.eq(window.valid & ~abandon.busy),
             # A segment that retires now is still in ``window``.
             retires.eq(self.retired.valid & (self.retired.queue == Mux(taken, window.queue, queue))),
-            # One less than the tail.
-            last.eq((self.retired.number - Mux(taken, window.tail, tail))[:config.flight_width].all()),
+            # One less than the tail: the difference is -1, so its two terms differ in each bit.
+            last.eq((partial ^ carries)[:config.flight_width].all()),
         ]
         with m.If(retires & last):
             m.d.sync += some.eq(0)

@@ -169,7 +169,8 @@ class Scheduler(wiring.Component):
         end, tail, fill = Signal(window_end_layout(config)), Signal(config.flight_width), Signal(config.flight_width)
         # The segment has the last entry of its block. May the queue take another one, and is that its guaranteed part?
         leaves, extends, entitled = Signal(), Signal(), Signal()
-        held = Signal(config.flight_width - PLACE_BITS)
+        held, guaranteed_bits = Signal(config.flight_width - PLACE_BITS), config.window_bits - PLACE_BITS
+        newest, oldest = tail[PLACE_BITS:], self.head.head[PLACE_BITS:]
         # Segments in flight at the limit, or beyond it after it was reduced; registered, as the sum is late-arriving.
         closed, beyond = Signal(queues), Signal(queues)
         last_entry, over = Signal(), Signal()
@@ -181,15 +182,19 @@ class Scheduler(wiring.Component):
             reserves.read[0].addr.eq(queue),
             fill.eq(partial + (carries | 1)),
             over.eq(fill[config.limit_bits]),
-            last_entry.eq(over | fill[:config.limit_bits].all()),
+            # All low bits of ``fill`` are 1 if its two terms differ in each of them.
+            last_entry.eq(over | (partial ^ (carries | 1))[:config.limit_bits].all()),
             queue_heads.queue.eq(queue),
             self.head.queue.eq(queue), self.epoch.queue.eq(queue),
             tails.read[0].addr.eq(queue),
             blocks.read[0].addr.eq(queue),
             end.number.eq(tails.read[0].data), end.block.eq(blocks.read[0].data), tail.eq(end.number),
             leaves.eq(tail[:PLACE_BITS].all()),
-            held.eq(tail[PLACE_BITS:] - self.head.head[PLACE_BITS:]),   # blocks besides that of the segment
-            entitled.eq(held < guaranteed - 1),
+            # Blocks besides that of the segment. The lowest bit is not in the carry chain, because Yosys would derive
+            # ``partial`` from it.
+            held.eq(Cat(newest[0] ^ oldest[0], (Cat(1, newest[1:]) + Cat(newest[0] | ~oldest[0], ~oldest[1:]))[1:])),
+            # Less than guaranteed - 1, without another carry chain.
+            entitled.eq(~held[guaranteed_bits:].any() & ~held[:guaranteed_bits].all()),
             extends.eq(self.pool.valid & (self.pool.spare | entitled)),
             remaining.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),

@@ -137,13 +137,17 @@ class RingPointers(wiring.Component):
                 mask.eq(ring_mask(location.size)),
             ]
 
-        # -- Compute the distances.
-        left = Signal(ENTRY_WIDTH + 1)
+        # -- Compute the distances, and what a fetch takes: up to the tail or the next multiple of a burst.
+        distance, left = Signal(ENTRY_WIDTH + 1), Signal(ENTRY_WIDTH + 1)
         beyond = Signal(POINTER_WIDTH)  # new tail minus head, less one
-        upto = Signal(low + 1)
+        upto, is_all, all_, count = Signal(low + 1), Signal(), Signal(), Signal.like(self.requested.count)
+        m.d.comb += [
+            distance.eq(tail - head), upto.eq(most - head[:low]),
+            is_all.eq((distance[low + 1:] == 0) & (distance[:low + 1] <= upto)),
+        ]
         m.d.sync += [
-            left.eq(tail - head), beyond.eq(self.tails.payload.tail + ~head),
-            upto.eq(most - head[:low]),
+            left.eq(distance), beyond.eq(self.tails.payload.tail + ~head),
+            all_.eq(is_all), count.eq(Mux(is_all, distance[:low + 1], upto)),
         ]
 
         # -- Handle a doorbell.
@@ -170,14 +174,12 @@ class RingPointers(wiring.Component):
             events.i.payload.status.eq(Mux(enabled, Status.RING_RANGE, Status.DISABLED)),
         ]
 
-        # -- Handle a fetch: up to the tail or the next multiple of a burst.
-        issues, all_, count = self.requested.valid, Signal(), self.requested.count
-        burst = self.bursts.payload
+        # -- Handle a fetch.
+        issues, burst = self.requested.valid, self.bursts.payload
         m.d.comb += [
             # A ring that is being reset issues no more: it would otherwise restart with descriptors in flight.
             issues.eq(act & ~is_bell & enabled),
-            all_.eq((left[low + 1:] == 0) & (left[:low + 1] <= upto)),
-            count.eq(Mux(all_, left[:low + 1], upto)), self.requested.ring.eq(ring),
+            self.requested.count.eq(count), self.requested.ring.eq(ring),
             # Up to the tail: head + left; up to the burst's end: head + upto. Neither depends on the choice.
             heads.write.addr.eq(ring), heads.write.en.eq(issues),
             heads.write.data.eq(Mux(all_, tail, Cat(C(0, low), head[low:] + 1))),
