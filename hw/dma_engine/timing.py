@@ -23,6 +23,9 @@ class DmaTimingOptions(TimingOptions):
     grouped_fetch : bool
         From the choice of a queue to the fetch of its next word: each group of eight queues finds out whether it needs
         one. No cycle; some 80 LUTs with 64 queues.
+    registered_entitlement : bool
+        From the ends of a queue's window to the scheduler's decision: whether the queue holds less than its guaranteed
+        part is kept and not computed. No cycle; some two LUTs per queue.
     registered_credits : bool
         From a segment that the scheduler drops to its credit counter. No cycle.
     legalizer_output_register : bool
@@ -47,6 +50,7 @@ class DmaTimingOptions(TimingOptions):
     registered_arrivals: bool = False
     registered_doorbells: bool = False
     grouped_fetch: bool = False
+    registered_entitlement: bool = False
     registered_credits: bool = False
     legalizer_output_register: bool = False
     precomputed_takes: bool = False

@@ -25,7 +25,8 @@ from tests.dma_engine.timing_alone import each_alone
 
 STAGES = {
     "registered_arrivals": Arrivals, "registered_doorbells": Scheduler, "grouped_fetch": Scheduler,
-    "registered_credits": SegmentCredit, "legalizer_output_register": Legalizer, "precomputed_takes": WriteSequencer,
+    "registered_entitlement": Scheduler, "registered_credits": SegmentCredit, "legalizer_output_register": Legalizer,
+    "precomputed_takes": WriteSequencer,
     "registered_operations": Operations, "carry_chain_increment": Retire, "registered_words": Notices,
     "word_output_register": Notices,
 }

@@ -236,14 +236,15 @@ class QueueStore(wiring.Component):
         ]
 
         # -- The head entry is written, from the ring or directly from the arriving word.
-        loaded, ark, kind = Signal(_stored_layout), Signal(), waiting.word.opcode
+        loaded, ark, check, kind = Signal(_stored_layout), Signal(), Signal(Check), waiting.word.opcode
         m.d.comb += [
             loaded.eq(Mux(fetched, waiting, stored)),
             # Selected before ``_encode``, because the kind of an arriving word is late-arriving.
             ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
+            check.eq(Mux(fetched, _check_of(kind), _check_of(stored.word.opcode))),
             queue_heads.write.en.eq(load | direct),
             queue_heads.write.addr.eq(Mux(fetched, port.queue, queue)),
-            queue_heads.write.data.eq(self._decode(m, loaded, ark)),
+            queue_heads.write.data.eq(self._decode(m, loaded, ark, check)),
             queue_heads.read[0].addr.eq(port.queue),
             port.request.eq(queue_heads.read[0].data),
         ]
@@ -294,7 +295,7 @@ class QueueStore(wiring.Component):
             m.d.comb += stored.word.opcode.eq(_Kind.EMPTY)
         return stored
 
-    def _decode(self, m, stored, ark):
+    def _decode(self, m, stored, ark, check):
         """Head entry of a word: its format errors, and the number of its segments."""
         config, word = self.config, stored.word
         request = Signal(request_layout(config))
@@ -318,22 +319,21 @@ class QueueStore(wiring.Component):
             request.src_region.eq(Cat(word.src_region, ark & extra.src_beyond)),
             request.dst_region.eq(Cat(word.dst_region, ark & extra.dst_beyond)),
             request.src_offset.eq(Mux(ark, 0, word.src_offset)), request.dst_offset.eq(word.dst_offset),
-            request.length.eq(Cat(word.length, Mux(ark, extra.length_high, 0))),
+            request.length.eq(Cat(word.length, Mux(ark, extra.length_high, 0))), request.check.eq(check),
         ]
         with m.If(ark):
             m.d.comb += request.note.eq(extra.note)
         with m.Else():
             m.d.comb += [request.note.ring.tag.eq(stored.tag), request.note.ring.end.eq(word.flags[_END]),
                          request.note.ring.closes.eq(word.flags[_CLOSES])]
-        with m.If(word.opcode == _Kind.UNREADABLE):
-            m.d.comb += request.check.eq(Check.FETCH_ERROR)
-        with m.Elif(word.opcode == _Kind.MALFORMED):
-            m.d.comb += request.check.eq(Check.MALFORMED)
-        with m.Elif((word.opcode == _Kind.EMPTY) | (word.opcode == _Kind.ARK_EMPTY)):
-            m.d.comb += request.check.eq(Check.ZERO_LENGTH)
-        with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
-            m.d.comb += request.check.eq(Check.CONNECTION)
         return request
+
+
+def _check_of(kind):
+    """Format error of a stored word."""
+    empty = (kind == _Kind.EMPTY) | (kind == _Kind.ARK_EMPTY)
+    return Mux(kind == _Kind.UNREADABLE, Check.FETCH_ERROR, Mux(kind == _Kind.MALFORMED, Check.MALFORMED, Mux(
+        empty, Check.ZERO_LENGTH, Mux(kind == _Kind.ARK_CONNECTION, Check.CONNECTION, Check.OK))))
 
 
 def _one_less(one, other):

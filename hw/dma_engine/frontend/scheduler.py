@@ -168,7 +168,7 @@ class Scheduler(wiring.Component):
         present, go, fenced = Signal(), Signal(), Signal()
         end, tail, fill = Signal(window_end_layout(config)), Signal(config.flight_width), Signal(config.flight_width)
         # The segment has the last entry of its block. May the queue take another one, and is that its guaranteed part?
-        leaves, extends, entitled = Signal(), Signal(), Signal()
+        leaves, extends, entitled, kept = Signal(), Signal(), Signal(), Signal(queues, init=-1)
         held, guaranteed_bits = Signal(config.flight_width - PLACE_BITS), config.window_bits - PLACE_BITS
         newest, oldest = tail[PLACE_BITS:], self.head.head[PLACE_BITS:]
         # Segments in flight at the limit, or beyond it after it was reduced; registered, as the sum is late-arriving.
@@ -193,8 +193,9 @@ class Scheduler(wiring.Component):
             # Blocks besides that of the segment. The lowest bit is not in the carry chain, because Yosys would derive
             # ``partial`` from it.
             held.eq(Cat(newest[0] ^ oldest[0], (Cat(1, newest[1:]) + Cat(newest[0] | ~oldest[0], ~oldest[1:]))[1:])),
-            # Less than guaranteed - 1, without another carry chain.
-            entitled.eq(~held[guaranteed_bits:].any() & ~held[:guaranteed_bits].all()),
+            entitled.eq(kept.bit_select(queue, 1) if config.timing.registered_entitlement else
+                        # Less than guaranteed - 1, without another carry chain.
+                        ~held[guaranteed_bits:].any() & ~held[:guaranteed_bits].all()),
             extends.eq(self.pool.valid & (self.pool.spare | entitled)),
             remaining.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
@@ -270,6 +271,12 @@ class Scheduler(wiring.Component):
                 m.d.sync += [closed[index].eq(Mux(retires, over, last_entry)), beyond[index].eq(over & ~retires)]
             with m.Elif(retires):
                 m.d.sync += [closed[index].eq(beyond[index]), beyond[index].eq(0)]
+            # ``entitled`` with the block that the queue takes, or after it returned one; unchanged if it does both.
+            returns = leaves_window & (self.retired.queue == index)
+            with m.If(self.pool.take & here & ~returns):
+                m.d.sync += kept[index].eq(held < guaranteed - 2)
+            with m.Elif(returns & ~(self.pool.take & here)):
+                m.d.sync += kept[index].eq(behind_retired < guaranteed)
             with m.If(retires):
                 m.d.sync += stalled[index].eq(0)
             # A queue that is entitled to a block may have nothing in flight; it tries again until the pool offers one.
