@@ -108,14 +108,24 @@ class WindowTable(wiring.Component):
             lookup.marked.eq(found.generation != expected),
         ]
 
-        m.submodules.infos = infos = memory.Memory(
-            shape=data.StructLayout({"info": InfoLayout, "next": block_layout(config)}), depth=config.entries, init=[],
-            attrs={"ram_style": "block"})
-        write, read = infos.write_port(), infos.read_port()
-        m.d.comb += [
-            write.addr.eq(segment.index), write.en.eq(self.scheduled.valid),
-            write.data.info.length.eq(segment.request.length), write.data.info.note.eq(segment.request.note),
-            write.data.next.eq(segment.next),
-            read.addr.eq(entry), lookup.info.eq(read.data.info), lookup.next.eq(read.data.next),
-        ]
+        info = {"length": segment.request.length, "note": segment.request.note}
+        contents = [(name, lookup.info[name], value) for name, value in info.items()]
+        following = ("next", lookup.next, segment.next)
+        if config.entries <= LUT_RAM_ENTRIES:
+            # The index of the queue's next segment is looked up at once, and block RAM is slow.
+            self._keep(m, "nexts", "distributed", [following], entry)
+            self._keep(m, "infos", "block", contents, entry)
+        else:
+            self._keep(m, "infos", "block", [*contents, following], entry)
         return m
+
+    def _keep(self, m, name, style, contents, entry):
+        """A memory of what is known when a segment takes its entry: ``contents`` are names, outputs and inputs."""
+        layout = data.StructLayout({key: Shape.cast(source.shape()) for key, _, source in contents})
+        m.submodules[name] = kept = memory.Memory(
+            shape=layout, depth=self.config.entries, init=[], attrs={"ram_style": style})
+        write, read = kept.write_port(), kept.read_port()
+        m.d.comb += [write.addr.eq(self.scheduled.segment.index), write.en.eq(self.scheduled.valid),
+                     read.addr.eq(entry)]
+        for key, shown, source in contents:
+            m.d.comb += [write.data[key].eq(Value.cast(source)), Value.cast(shown).eq(read.data[key])]
