@@ -75,9 +75,8 @@ class Table(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        width = Shape.cast(self.shape).width
         m.submodules.memory = rows = memory.Memory(
-            shape=unsigned(width), depth=self.depth, init=[], attrs={"ram_style": "distributed"})
+            shape=unsigned(Shape.cast(self.shape).width), depth=self.depth, init=[], attrs=self._attributes())
         write = rows.write_port()
         m.d.comb += [write.en.eq(self.write.en), write.addr.eq(self.write.addr),
                      write.data.eq(data_bits(self.write.data))]
@@ -85,10 +84,18 @@ class Table(wiring.Component):
             with m.If(self.init.active):
                 m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address), write.data.eq(
                     self._reset(self.init.address) if callable(self._reset) else self._reset)]
-        for port in self.read:
-            read = rows.read_port(domain="comb")
-            m.d.comb += [read.addr.eq(port.addr), data_bits(port.data).eq(read.data)]
+        for number, port in enumerate(self.read):
+            m.d.comb += data_bits(port.data).eq(self._read(m, rows, write, number, port.addr))
         return m
+
+    def _attributes(self) -> dict[str, Any]:
+        return {"ram_style": "distributed"}
+
+    def _read(self, m: Module, rows: memory.Memory, write: memory.WritePort, number: int, addr: Value) -> Value:
+        """The row at ``addr``, for read port ``number``."""
+        read = rows.read_port(domain="comb")
+        m.d.comb += read.addr.eq(addr)
+        return read.data
 
 
 def data_bits(value: Any) -> Value:
