@@ -166,7 +166,7 @@ class _Bench(CellBench):
 
     async def drain(self):
         for _ in range(1000):
-            if not self.items:
+            if not (self.items or any(self.requested)):
                 break
             await self.cycle()
         for _ in range(8):
