@@ -108,24 +108,23 @@ class WindowTable(wiring.Component):
             lookup.marked.eq(found.generation != expected),
         ]
 
-        info = {"length": segment.request.length, "note": segment.request.note}
-        contents = [(name, lookup.info[name], value) for name, value in info.items()]
-        following = ("next", lookup.next, segment.next)
+        info = Signal(InfoLayout)
+        m.d.comb += [info.length.eq(segment.request.length), info.note.eq(segment.request.note)]
         if config.entries <= LUT_RAM_ENTRIES:
             # The index of the queue's next segment is looked up at once, and block RAM is slow.
-            self._keep(m, "nexts", "distributed", [following], entry)
-            self._keep(m, "infos", "block", contents, entry)
+            self._keep(m, "nexts", "distributed", next=segment.next)
+            self._keep(m, "infos", "block", info=info)
         else:
-            self._keep(m, "infos", "block", [*contents, following], entry)
+            self._keep(m, "infos", "block", info=info, next=segment.next)
         return m
 
-    def _keep(self, m, name, style, contents, entry):
-        """A memory of what is known when a segment takes its entry: ``contents`` are names, outputs and inputs."""
-        layout = data.StructLayout({key: Shape.cast(source.shape()) for key, _, source in contents})
+    def _keep(self, m, name, style, **values):
+        """A memory of values that are known when a segment takes its entry, for ``lookup``."""
         m.submodules[name] = kept = memory.Memory(
-            shape=layout, depth=self.config.entries, init=[], attrs={"ram_style": style})
+            shape=data.StructLayout({key: value.shape() for key, value in values.items()}), depth=self.config.entries,
+            init=[], attrs={"ram_style": style})
         write, read = kept.write_port(), kept.read_port()
         m.d.comb += [write.addr.eq(self.scheduled.segment.index), write.en.eq(self.scheduled.valid),
-                     read.addr.eq(entry)]
-        for key, shown, source in contents:
-            m.d.comb += [write.data[key].eq(Value.cast(source)), Value.cast(shown).eq(read.data[key])]
+                     read.addr.eq(self.lookup.index[:self.config.entry_bits])]
+        for key, value in values.items():
+            m.d.comb += [write.data[key].eq(value), getattr(self.lookup, key).eq(read.data[key])]

@@ -7,6 +7,7 @@ segments of its last request are 2 cycles apart.
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -168,7 +169,7 @@ class Scheduler(wiring.Component):
         present, go, fenced = Signal(), Signal(), Signal()
         end, tail, fill = Signal(window_end_layout(config)), Signal(config.flight_width), Signal(config.flight_width)
         # The segment has the last entry of its block. May the queue take another one, and is that its guaranteed part?
-        leaves, extends, entitled, kept = Signal(), Signal(), Signal(), Signal(queues, init=-1)
+        leaves, extends, entitled = Signal(), Signal(), Signal()
         held, guaranteed_bits = Signal(config.flight_width - PLACE_BITS), config.window_bits - PLACE_BITS
         newest, oldest = tail[PLACE_BITS:], self.head.head[PLACE_BITS:]
         # Segments in flight at the limit, or beyond it after it was reduced; registered, as the sum is late-arriving.
@@ -193,9 +194,6 @@ class Scheduler(wiring.Component):
             # Blocks besides that of the segment. The lowest bit is not in the carry chain, because Yosys would derive
             # ``partial`` from it.
             held.eq(Cat(newest[0] ^ oldest[0], (Cat(1, newest[1:]) + Cat(newest[0] | ~oldest[0], ~oldest[1:]))[1:])),
-            entitled.eq(kept.bit_select(queue, 1) if config.timing.registered_entitlement else
-                        # Less than guaranteed - 1, without another carry chain.
-                        ~held[guaranteed_bits:].any() & ~held[:guaranteed_bits].all()),
             extends.eq(self.pool.valid & (self.pool.spare | entitled)),
             remaining.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
@@ -230,6 +228,15 @@ class Scheduler(wiring.Component):
             self.pool.borrows.eq(self.pool.take & ~entitled & (other | ~leaves_window)),
             self.pool.returns.eq(leaves_window & (behind_retired >= guaranteed) & (other | ~self.pool.take)),
         ]
+
+        # Less than guaranteed - 1, without another carry chain.
+        below = ~held[guaranteed_bits:].any() & ~held[:guaranteed_bits].all()
+        if config.timing.registered_entitlement:
+            kept = self._entitled_queues(m, onehot, held, leaves_window, behind_retired)
+            m.d.comb += entitled.eq(kept.bit_select(queue, 1))
+            m.d.sync += Assert(~present | (entitled == below), Format("entitlement differs from the window"))
+        else:
+            m.d.comb += entitled.eq(below)
 
         # The output register.
         segment = self.scheduled.segment
@@ -271,12 +278,6 @@ class Scheduler(wiring.Component):
                 m.d.sync += [closed[index].eq(Mux(retires, over, last_entry)), beyond[index].eq(over & ~retires)]
             with m.Elif(retires):
                 m.d.sync += [closed[index].eq(beyond[index]), beyond[index].eq(0)]
-            # ``entitled`` with the block that the queue takes, or after it returned one; unchanged if it does both.
-            returns = leaves_window & (self.retired.queue == index)
-            with m.If(self.pool.take & here & ~returns):
-                m.d.sync += kept[index].eq(held < guaranteed - 2)
-            with m.Elif(returns & ~(self.pool.take & here)):
-                m.d.sync += kept[index].eq(behind_retired < guaranteed)
             with m.If(retires):
                 m.d.sync += stalled[index].eq(0)
             # A queue that is entitled to a block may have nothing in flight; it tries again until the pool offers one.
@@ -291,3 +292,16 @@ class Scheduler(wiring.Component):
                           & started[index]):
                     m.d.sync += aborting[index].eq(1)
         return m
+
+    def _entitled_queues(self, m, onehot, held, leaves_window, behind_retired):
+        """Queues that hold less than their guaranteed part besides the block of their next segment: state, as the
+        distance in a window is late-arriving. A queue that takes a block and returns one in the same cycle stays."""
+        guaranteed, kept = self.config.window // BLOCK_ENTRIES, Signal(self.config.queues, init=-1)
+        for index in range(self.config.queues):
+            takes = self.pool.take & onehot[index]
+            returns = leaves_window & (self.retired.queue == index)
+            with m.If(takes & ~returns):
+                m.d.sync += kept[index].eq(held < guaranteed - 2)
+            with m.Elif(returns & ~takes):
+                m.d.sync += kept[index].eq(behind_retired < guaranteed)
+        return kept
