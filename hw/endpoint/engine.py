@@ -90,8 +90,7 @@ class Endpoint(wiring.Component):
             control=EndpointControl(config), doorbells=DoorbellSplit(config),
             registers=RegisterWindow(3 + bool(config.rdma)), memory=MemoryPort(config), split=RemoteSplit(config),
             puts=Puts(config), triggers=TriggerUnit(config.triggers), local_ticks=LocalTicks(config),
-            ace_writes=Skid(write_layout(config), output_register=False),
-            **{"put_writes": Skid(write_layout(config))} if config.pipelined else {})
+            ace_writes=Skid(write_layout(config), output_register=False))
         for name, id_width in (("dma", config.dma.axi_id_width), ("ace", ace.m_axi.signature.id_width)):
             wires.add(**{f"{name}_streams": AxiStreams(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                                        bus_id_width=id_width, id_width=config.source_id_width)})
@@ -128,13 +127,9 @@ class Endpoint(wiring.Component):
         wires.connect("split.responses", "dma_streams.responses")
         wires.connect("split.remote", "puts.writes")
         wires.connect("puts.responses", "split.remote_responses")
-        put_writes = "puts.memory_writes"
-        if config.pipelined:
-            wires.connect(put_writes, "put_writes.i")
-            put_writes = "put_writes.o"
         for number, (writes, responses) in enumerate((
                 ("split.local", "split.local_responses"), ("ace_writes.o", "ace_streams.responses"),
-                (put_writes, "puts.memory_responses"),
+                ("puts.memory_writes", "puts.memory_responses"),
                 ("remote.memory_writes", "remote.memory_responses"))[:len(config.managers)]):
             wires.connect(writes, f"memory.writes[{number}]")
             wires.connect(f"memory.responses[{number}]", responses)

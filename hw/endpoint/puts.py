@@ -55,7 +55,7 @@ class Puts(wiring.Component):
     writes, responses
         Writes to neighbours, as :class:`PutSender`.
     memory_writes, memory_responses
-        Neighbours' writes, as :class:`PutReceiver`.
+        Neighbours' writes, as :class:`PutReceiver`; a cycle later with ``EndpointConfig.pipelined``.
     ticks : ``Out(TickSignature)``
         Ticks of neighbours.
     exports : ``In(ExportWrite)``
@@ -85,7 +85,12 @@ class Puts(wiring.Component):
         wires.connect("self.writes", "sender.writes")
         wires.connect("sender.responses", "responses.i")
         wires.connect("responses.o", "self.responses")
-        wires.connect("receiver.writes", "self.memory_writes")
+        if config.pipelined:
+            wires.add(memory_writes=Skid(write_layout(config)))
+            wires.connect("receiver.writes", "memory_writes.i")
+            wires.connect("memory_writes.o", "self.memory_writes")
+        else:
+            wires.connect("receiver.writes", "self.memory_writes")
         wires.connect("self.memory_responses", "receiver.responses")
         wires.connect("receiver.ticks", "self.ticks")
         wires.connect("self.exports", "receiver.exports")
