@@ -179,7 +179,7 @@ class _Bench(CellBench):
         return await self.cycle(OpKind.TICK, counter, value=value, any=generation is None, generation=generation or 0)
 
     async def drain(self):
-        # What was requested ends first: one firing at a time may be on its way.
+        # A firing that is already requested ends before the queues are drained.
         await self.cycle()
         for block in range(CONFIG.blocks):
             while self.model.queued(block):
