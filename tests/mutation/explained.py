@@ -47,6 +47,8 @@ EXPLAINED = [
     Explained("hw/dma_engine/completion/retire.py", "two_kind, two_status = Signal", "no reset of op_status",
               "equivalent",
               "A status is read only with an operation."),
+    Explained("hw/dma_engine/completion/writer.py", "queue = Signal(config.queue_bits)", "no reset of queue",
+              "equivalent", "Assigned in every cycle without a chosen word, and read only with one."),
     Explained("hw/dma_engine/control/control.py", "stopped = Signal()", "no reset of stopped", "equivalent",
               "Assigned in the first cycle after a reset, and read two cycles later."),
     Explained("hw/dma_engine/control/epochs.py", "outstanding, started, walking, clean", "no reset of $signal",
