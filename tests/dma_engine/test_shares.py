@@ -105,15 +105,15 @@ class _Picker:
 @pytest.mark.parametrize("config", [
     pytest.param(TINY, id="tiny"), pytest.param(BASE, id="base", marks=pytest.mark.long)])
 def test_every_cost_counts(config):
-    """Queues of weights 1, 0 and 3 with different kinds of costs: their beats are proportional to the weights."""
+    """Queues of weights 1, 0, 3 and 2 with different kinds of costs: their beats are proportional to the weights."""
     dut, most = Shares(config), config.segment_beats
 
     async def testbench(ctx):
         picker = _Picker(ctx, dut)
         for _ in range(12_000):
-            await picker.step({0: (1, 0, 1, 1), 1: (most, 1, 0, 0), 2: (2, 1, 1, 3)})
-        fair = sum(picker.moved) / 5
-        assert picker.moved[:3] == pytest.approx([fair, fair, 3 * fair], rel=0.02)
+            await picker.step({0: (1, 0, 1, 1), 1: (most, 1, 0, 0), 2: (2, 1, 1, 3), 3: (3, 0, 0, 2)})
+        fair = sum(picker.moved) / 7
+        assert picker.moved[:4] == pytest.approx([fair, fair, 3 * fair, 2 * fair], rel=0.02)
 
     run_cell(dut, testbench)
 

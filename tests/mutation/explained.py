@@ -62,6 +62,8 @@ EXPLAINED = [
     Explained("hw/dma_engine/frontend/shares.py", "charged, queue = Signal()", "no reset of scheduled__valid",
               "equivalent",
               "A charge in the first cycle after a reset: the sweep writes the row instead, and all queues are fresh."),
+    Explained("hw/dma_engine/mover/aligner.py", "opposite = Signal.like(step.shift)", "no reset of opposite",
+              "equivalent", "Assigned with each step, and read only with one."),
     Explained("hw/dma_engine/mover/sequencer.py", "behind, ends = Signal", "no reset of behind", "equivalent",
               "Assigned when a segment begins, and read only while one is active."),
     Explained("hw/dma_engine/rings/buffer.py", '"several": In(config.extended)', "no reset of rows__several",
