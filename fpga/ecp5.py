@@ -19,9 +19,8 @@ _DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "L
 _PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554", "BG756": "CABGA756"}
 
 
-_PLACING = ("--placer-heap-timingweight", "100", "--placer-heap-beta", "0.6")
-"""Ten times nextpnr's default timing weight, because routing takes 80 % of the critical paths' delay. Tiles are filled
-to 60 % instead of 90 %: denser placements get long routes between tiles, and large designs do not route at all."""
+_PLACING = ("--placer-heap-timingweight", "100")
+"""Ten times nextpnr's default timing weight, because routing takes 80 % of the critical paths' delay."""
 
 
 class Ecp5Flow:
