@@ -45,9 +45,10 @@ def make_storage(shape: ShapeLike, depth: int, ram: str | None) -> memory.Memory
 def registered_address_read(m, rows, *, addr, en):
     """Data of a row one cycle after its address, for a late-arriving address.
 
-    LUT RAM registers the address, block RAM the data. The row must not be written until another row is read.
+    LUT RAM registers the address, block RAM (by the memory's attribute ``ram_style``) the data. The row must not be
+    written until another row is read.
     """
-    if rows.depth > LUT_RAM_DEPTH:
+    if rows.attrs["ram_style"] == "block":
         port = rows.read_port()
         m.d.comb += [port.addr.eq(addr), port.en.eq(en)]
     else:
