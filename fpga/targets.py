@@ -96,8 +96,8 @@ def _leds(*numbers: int) -> tuple[tuple[str, int, str | None], ...]:
     return tuple(("led", number, None) for number in numbers)
 
 
-def _dma(mhz: float, memory: int) -> BoardConfig:
-    return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6))
+def _dma(mhz: float, memory: int, *, block_ram_pages: bool = False) -> BoardConfig:
+    return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6), block_ram_pages=block_ram_pages)
 
 
 def _probe(mhz: float, memory: int) -> BoardConfig:
@@ -122,7 +122,7 @@ TARGETS = {
         designs=_LARGE, loader="ulx3s"),
     "ulx3s-25f": Target(
         title="ULX3S, 25F", module="ulx3s", platform="ULX3S_25F_Platform", clock="clk25", lights=_leds(0, 1, 2),
-        designs={"dma": _dma(25, 1 << 15), "probe": _probe(50, 1 << 15)}, loader="ulx3s"),
+        designs={"dma": _dma(25, 1 << 15, block_ram_pages=True), "probe": _probe(50, 1 << 15)}, loader="ulx3s"),
     "ecpix5-85f": Target(
         title="ECPIX-5, 85F", module="ecpix5", platform="ECPIX585Platform", clock="clk100",
         lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "b"), ("rgb_led", 2, "r")),

@@ -68,6 +68,8 @@ class BoardConfig:
         Clock frequency of the engines.
     baud : int
         Baud rate of the serial line.
+    block_ram_pages : bool
+        Page tables of a DMA engine in block RAM, without the timing option ``lut_ram_pages``: for small parts.
     """
 
     design: str = "dma"
@@ -76,6 +78,7 @@ class BoardConfig:
     memory: int = 1 << 16
     clock_hz: int = 50_000_000
     baud: int = 1_000_000
+    block_ram_pages: bool = False
 
     def __post_init__(self) -> None:
         if self.design not in DESIGNS:
@@ -110,7 +113,8 @@ class BoardConfig:
         if self.design == "probe":
             return None
         if self.design == "dma":
-            return dma.PRESETS[self.preset]
+            mover = dma.PRESETS[self.preset]
+            return replace(mover, timing=replace(mover.timing, lut_ram_pages=False)) if self.block_ram_pages else mover
         if self.design == "endpoint":
             whole = endpoint.PRESETS[self.preset]
             return replace(whole, ace=replace(whole.ace, **small), pipelined=True) if small else whole
