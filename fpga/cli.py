@@ -87,7 +87,7 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
 def _add_seeds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=integer, nargs="+", metavar="S", help="seeds of the placements, "
                         "run on all cores at a time; the fastest is kept "
-                        f"(default: {' '.join(map(str, SEEDS))}; 1 for ulx3s-25f)")
+                        f"(default: {' '.join(map(str, SEEDS))}, where the target has no others)")
 
 
 def run(args: argparse.Namespace) -> int:
