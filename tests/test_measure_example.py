@@ -33,18 +33,14 @@ def _rows(done):
 
 
 def test_words_arrive_whole_and_in_order(plain):
-    """Whole words in every run, and halves of words of two stores in one of five: a loaded machine shows few."""
-    for _ in range(5):
-        done = subprocess.run([plain, "--rounds", "20000"], capture_output=True, text=True, check=False, timeout=120)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[0] == "2 threads of the CPU, 20000 rounds"
-        rows = _rows(done)
-        for name in RIGHT:
-            seen, wrong = rows[name]
-            assert seen >= 2 and wrong == 0, name
-        if rows["words of two stores, a fence between"][1]:
-            return
-    pytest.fail("No half of a word was seen.")
+    done = subprocess.run([plain, "--rounds", "200000"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "2 threads of the CPU, 200000 rounds"
+    rows = _rows(done)
+    for name in RIGHT:
+        seen, wrong = rows[name]
+        assert seen >= 2 and wrong == 0, name
+    assert rows["words of two stores, a fence between"][1] > 0
 
 
 @pytest.mark.parametrize("arguments, sentence", [
