@@ -113,8 +113,8 @@ class BoardConfig:
         if self.design == "probe":
             return None
         if self.design == "dma":
-            mover = dma.PRESETS[self.preset]
-            return replace(mover, timing=replace(mover.timing, lut_ram_pages=False)) if self.block_ram_pages else mover
+            sizes = dma.PRESETS[self.preset]
+            return replace(sizes, timing=replace(sizes.timing, lut_ram_pages=False)) if self.block_ram_pages else sizes
         if self.design == "endpoint":
             whole = endpoint.PRESETS[self.preset]
             return replace(whole, ace=replace(whole.ace, **small), pipelined=True) if small else whole
