@@ -19,7 +19,7 @@ from hw.dma_engine.layouts import ArkExtra, Check, NativeLayout, arrival_layout,
 from hw.dma_engine.strobes import QueueStrobeSignature
 from hw.dma_engine.words import Opcode, RequestFlag, Status
 from hw.stream import Queue
-from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, registered_address_read
+from hw.stream.storage import NO_COLLISION, registered_address_read
 
 __all__ = ["ArrivalSignature", "HeadPortSignature", "OccupancySignature", "QueueStore"]
 
@@ -200,7 +200,7 @@ class QueueStore(wiring.Component):
             events.i.payload.status.eq(Mux(refusal_enabled, Status.OVERFLOW, Status.DISABLED)),
         ]
         # With LUT RAM the read address is registered, so the write may be registered, too.
-        m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
+        m.d["comb" if ring.attrs["ram_style"] == "block" else "sync"] += [
             ring_write.addr.eq(Cat(tails.read[0].data[:position_bits], queue)),
             ring_write.en.eq(push),
             ring_write.data.eq(stored),
