@@ -57,6 +57,9 @@ _PINS = {"clk": In(1), "rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1)
 class Ecp5Top(wiring.Component):
     """A :class:`BoardCore` on an ECP5.
 
+    There is no reset: flip-flops have their initial values from the configuration, and the clock starts when the PLL
+    has locked. nextpnr does not route a reset on global wires, and a DMA engine's would have some 4,800 sinks.
+
     Parameters
     ----------
     config : BoardConfig
@@ -64,13 +67,6 @@ class Ecp5Top(wiring.Component):
         Of the board's oscillator.
     inverted : set of str
         Ports whose pins are active low.
-
-    Attributes
-    ----------
-    waits : bool
-        There is no reset: flip-flops have their initial values from the configuration, and the clock waits until they
-        do. A reset is a wire to each of them, which large designs are better without; a DMA engine alone is slower
-        then, as Yosys makes a reset of other logic.
 
     Members
     -------
@@ -83,13 +79,12 @@ class Ecp5Top(wiring.Component):
     def __init__(self, config: BoardConfig, *, clock_hz: int, inverted: Iterable[str] = ()) -> None:
         self.core, self.inverted = BoardCore(config), frozenset(inverted)
         self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
-        self.waits = config.twins or config.design == "endpoint"
         super().__init__(_PINS)
 
     def elaborate(self, platform):
         m = Module()
         pll, locked, clock = self.pll, Signal(), Signal()
-        m.domains.sync = ClockDomain("sync", reset_less=self.waits)
+        m.domains.sync = ClockDomain("sync", reset_less=True)
         m.submodules.pll = Instance(
             "EHXPLLL", p_CLKI_DIV=pll.reference, p_CLKFB_DIV=pll.feedback, p_CLKOP_DIV=pll.output,
             p_CLKOP_ENABLE="ENABLED", p_CLKOP_CPHASE=pll.output - 1, p_FEEDBK_PATH="CLKOP",
@@ -97,15 +92,11 @@ class Ecp5Top(wiring.Component):
             i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0, i_PHASELOADREG=0, o_CLKOP=clock, o_LOCK=locked,
             a_FREQUENCY_PIN_CLKI=str(pll.input_hz / 1e6), a_FREQUENCY_PIN_CLKOP=str(pll.output_hz / 1e6))
         # Two flip-flops, so that all of the design starts at one edge.
-        if self.waits:
-            gate = Signal()
-            m.domains.start = ClockDomain("start", reset_less=True)
-            m.d.comb += ClockSignal("start").eq(clock)
-            m.submodules.locked = FFSynchronizer(locked, gate, o_domain="start")
-            m.submodules.gate = Instance("DCCA", i_CLKI=clock, i_CE=gate, o_CLKO=ClockSignal("sync"))
-        else:
-            m.d.comb += ClockSignal("sync").eq(clock)
-            m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+        gate = Signal()
+        m.domains.start = ClockDomain("start", reset_less=True)
+        m.d.comb += ClockSignal("start").eq(clock)
+        m.submodules.locked = FFSynchronizer(locked, gate, o_domain="start")
+        m.submodules.gate = Instance("DCCA", i_CLKI=clock, i_CE=gate, o_CLKO=ClockSignal("sync"))
         _connect(m, self)
         return m
 
