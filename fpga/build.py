@@ -23,7 +23,7 @@ from .board.core import BoardConfig
 from .board.twin import TWIN
 from .floorplan import read_placement
 from .netlist import netlist
-from .placing import place
+from .placing import SEEDS, place
 from .targets import TARGETS
 from .timing import read_report
 
@@ -66,8 +66,7 @@ def board_config(target: str, design: str, preset: str = "tiny", *, mhz: float |
         raise UserError(f"--mhz: {error}.") from None
 
 
-def build(target: str, config: BoardConfig, *, seeds: Sequence[int] | None = None,
-          status: "Status" = quiet) -> Made:
+def build(target: str, config: BoardConfig, *, seeds: Sequence[int] = SEEDS, status: "Status" = quiet) -> Made:
     """Make a bitstream unless it exists already, and return :class:`Made`.
 
     Parameters
@@ -75,7 +74,7 @@ def build(target: str, config: BoardConfig, *, seeds: Sequence[int] | None = Non
     target : str
         A key of :data:`fpga.targets.TARGETS`.
     config : BoardConfig
-    seeds : tuple of int, or None for those of the target
+    seeds : tuple of int
         Seeds of the placements, of which the fastest is kept.
     status : callable
         Receives ``(what, done, total)`` as the build progresses.
@@ -87,8 +86,7 @@ def build(target: str, config: BoardConfig, *, seeds: Sequence[int] | None = Non
     """
     status("writing Verilog", 0, 4)
     text, clock_hz = board_text(target, config)
-    made = implement(text, target, name=_name(target, config), clock_hz=clock_hz, status=status,
-                     seeds=TARGETS[target].seeds if seeds is None else seeds)
+    made = implement(text, target, name=_name(target, config), clock_hz=clock_hz, seeds=seeds, status=status)
     return replace(made, report={**asdict(config), **made.report})
 
 

@@ -85,9 +85,9 @@ def _add_design(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_seeds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seeds", type=integer, nargs="+", metavar="S", help="seeds of the placements, "
+    parser.add_argument("--seeds", type=integer, nargs="+", default=SEEDS, metavar="S", help="seeds of the placements, "
                         "run on all cores at a time; the fastest is kept "
-                        f"(default: {' '.join(map(str, SEEDS))}, where the target has no others)")
+                        f"(default: {' '.join(map(str, SEEDS))})")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -130,14 +130,14 @@ def _written(folder: Path) -> Iterator[None]:
 def _build(args: argparse.Namespace) -> "Made":
     from .build import board_config, build
 
-    for seed in args.seeds or ():
+    for seed in args.seeds:
         check_range("--seeds", seed, 1, (1 << 31) - 1)
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
     if args.action == "build" and args.output is not None:
         with _written(args.output):
             args.output.mkdir(parents=True, exist_ok=True)
     return _with_progress(f"building {args.design} for {args.target}",
-                          lambda status: build(args.target, config, seeds=args.seeds, status=status))
+                          lambda status: build(args.target, config, seeds=tuple(args.seeds), status=status))
 
 
 def _with_progress(title: str, job: "Callable[[Status], _Result]") -> _Result:

@@ -15,7 +15,6 @@ from .board.core import BoardConfig
 from .ecp5 import Ecp5Flow
 from .flow import Flow, Pin
 from .gowin import GowinFlow
-from .placing import SEEDS
 
 __all__ = ["TARGETS", "Pin", "Target"]
 
@@ -40,8 +39,6 @@ class Target:
         openFPGALoader's name of the board.
     family : str
         ``ecp5`` or ``gowin``.
-    seeds : tuple of int
-        Default seeds of the placements.
     """
 
     title: str
@@ -52,7 +49,6 @@ class Target:
     designs: dict[str, BoardConfig]
     loader: str
     family: str = "ecp5"
-    seeds: tuple[int, ...] = SEEDS
 
     def _platform(self) -> Any:
         if find_spec("amaranth_boards") is None:
@@ -100,8 +96,8 @@ def _leds(*numbers: int) -> tuple[tuple[str, int, str | None], ...]:
     return tuple(("led", number, None) for number in numbers)
 
 
-def _dma(mhz: float, memory: int, *, block_ram_pages: bool = False) -> BoardConfig:
-    return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6), block_ram_pages=block_ram_pages)
+def _dma(mhz: float, memory: int) -> BoardConfig:
+    return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6))
 
 
 def _probe(mhz: float, memory: int) -> BoardConfig:
@@ -126,9 +122,7 @@ TARGETS = {
         designs=_LARGE, loader="ulx3s"),
     "ulx3s-25f": Target(
         title="ULX3S, 25F", module="ulx3s", platform="ULX3S_25F_Platform", clock="clk25", lights=_leds(0, 1, 2),
-        designs={"dma": _dma(25, 1 << 15, block_ram_pages=True), "probe": _probe(50, 1 << 15)}, loader="ulx3s",
-        # The DMA engine takes three quarters of the part: with seed 3 its routing stalls.
-        seeds=(1,)),
+        designs={"dma": _dma(25, 1 << 15), "probe": _probe(50, 1 << 15)}, loader="ulx3s"),
     "ecpix5-85f": Target(
         title="ECPIX-5, 85F", module="ecpix5", platform="ECPIX585Platform", clock="clk100",
         lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "b"), ("rgb_led", 2, "r")),

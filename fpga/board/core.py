@@ -68,8 +68,6 @@ class BoardConfig:
         Clock frequency of the engines.
     baud : int
         Baud rate of the serial line.
-    block_ram_pages : bool
-        Page tables of a DMA engine in block RAM, without the timing option ``lut_ram_pages``: for small parts.
     """
 
     design: str = "dma"
@@ -78,7 +76,6 @@ class BoardConfig:
     memory: int = 1 << 16
     clock_hz: int = 50_000_000
     baud: int = 1_000_000
-    block_ram_pages: bool = False
 
     def __post_init__(self) -> None:
         if self.design not in DESIGNS:
@@ -113,8 +110,7 @@ class BoardConfig:
         if self.design == "probe":
             return None
         if self.design == "dma":
-            sizes = dma.PRESETS[self.preset]
-            return replace(sizes, timing=replace(sizes.timing, lut_ram_pages=False)) if self.block_ram_pages else sizes
+            return dma.PRESETS[self.preset]
         if self.design == "endpoint":
             whole = endpoint.PRESETS[self.preset]
             return replace(whole, ace=replace(whole.ace, **small), pipelined=True) if small else whole

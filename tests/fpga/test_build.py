@@ -2,7 +2,6 @@
 """Inputs of a bitstream's build: clocks, pins, tools, and messages about missing ones."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -10,12 +9,9 @@ from dmace.cli import main
 from fpga import tools
 from fpga.board.core import BoardConfig
 from fpga.board.top import Ecp5Pll, PlainTop
-from fpga.build import board_config
 from fpga.placing import place
 from fpga.targets import TARGETS
 from hw import emit
-from hw.dma_engine.config import TINY
-from hw.dma_engine.frontend.pages import PageTable
 from hw.errors import UserError
 
 
@@ -41,17 +37,6 @@ def test_twins_need_a_clock_that_waits():
     # A probe has two memories instead of twins.
     top = PlainTop(BoardConfig(design="probe", endpoints=2))
     assert "module board(" in emit.verilog(top, name="board", assertions=False)
-
-
-def test_small_part_has_pages_in_block_ram():
-    """On the 25F the page tables are in block RAM, elsewhere in LUT RAM; all sizes are those of `tiny`."""
-    for name, target in TARGETS.items():
-        if "dma" in target.designs:
-            engine = board_config(name, "dma").engine_config
-            small = name == "ulx3s-25f"
-            assert engine == replace(TINY, timing=replace(TINY.timing, lut_ram_pages=not small))
-            style = "block" if small else "distributed"
-            assert emit.verilog(PageTable(engine), name="pages").count(f'ram_style = "{style}"') == 3
 
 
 @pytest.mark.parametrize("name", TARGETS)
