@@ -28,9 +28,6 @@ class DmaTimingOptions(TimingOptions):
         part is kept and not computed. No cycle; some two LUTs per queue.
     registered_credits : bool
         From a segment that the scheduler drops to its credit counter. No cycle.
-    lut_ram_pages : bool
-        From the page tables to the legalizer: LUT RAM instead of block RAM for up to 32 pages. No cycle; 78 LUT RAMs of
-        16 x 4 bits instead of six block RAMs on an ECP5, with 32 pages.
     legalizer_output_register : bool
         From the legalizer's checks to ReadIssue: segments pass the queue's output register and do not bypass it. One
         cycle from the doorbell to AR.
@@ -55,7 +52,6 @@ class DmaTimingOptions(TimingOptions):
     grouped_fetch: bool = False
     registered_entitlement: bool = False
     registered_credits: bool = False
-    lut_ram_pages: bool = False
     legalizer_output_register: bool = False
     precomputed_takes: bool = False
     registered_operations: bool = False

@@ -14,7 +14,6 @@ from hw.dma_engine.config import PRESETS, TINY
 from hw.dma_engine.control.operations import Operations
 from hw.dma_engine.frontend.arrivals import Arrivals
 from hw.dma_engine.frontend.legalizer import Legalizer
-from hw.dma_engine.frontend.pages import PageTable
 from hw.dma_engine.frontend.scheduler import Scheduler
 from hw.dma_engine.frontend.segment_credit import SegmentCredit
 from hw.dma_engine.mover.sequencer import WriteSequencer
@@ -26,8 +25,8 @@ from tests.dma_engine.timing_alone import each_alone
 
 STAGES = {
     "registered_arrivals": Arrivals, "registered_doorbells": Scheduler, "grouped_fetch": Scheduler,
-    "registered_entitlement": Scheduler, "registered_credits": SegmentCredit, "lut_ram_pages": PageTable,
-    "legalizer_output_register": Legalizer, "precomputed_takes": WriteSequencer,
+    "registered_entitlement": Scheduler, "registered_credits": SegmentCredit, "legalizer_output_register": Legalizer,
+    "precomputed_takes": WriteSequencer,
     "registered_operations": Operations, "carry_chain_increment": Retire, "registered_words": Notices,
     "word_output_register": Notices,
 }

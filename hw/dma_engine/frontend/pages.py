@@ -67,14 +67,13 @@ class PageTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bits = self.config.page_bits
-        kind = ram_of(self.config.pages) if self.config.timing.lut_ram_pages else {"ram_style": "block"}
         for name, number, row, known in (
             ("src", self.lookup.src_page, self.write.page, 1),
             ("next", self.lookup.src_page, self.write.page - 1, self.write.page != 0),
             ("dst", self.lookup.dst_page, self.write.page, 1),
         ):
             m.submodules[f"{name}_table"] = table = memory.Memory(
-                shape=PageEntry, depth=self.config.pages, init=[], attrs=kind)
+                shape=PageEntry, depth=self.config.pages, init=[], attrs=ram_of(self.config.pages))
             write, data = table.write_port(), registered_address_read(m, table, addr=number[:bits], en=1)
             beyond = Signal(name=f"{name}_beyond")
             m.d.sync += beyond.eq((number >> bits).any())
