@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of a bitstream's build: clocks, pins, tools, and messages about missing ones."""
 
+import re
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from dmace.cli import main
 from fpga import tools
 from fpga.board.core import BoardConfig
 from fpga.board.top import Ecp5Pll, PlainTop
+from fpga.build import board_config, board_text
 from fpga.placing import place
 from fpga.targets import TARGETS
 from hw import emit
@@ -37,6 +39,15 @@ def test_twins_need_a_clock_that_waits():
     # A probe has two memories instead of twins.
     top = PlainTop(BoardConfig(design="probe", endpoints=2))
     assert "module board(" in emit.verilog(top, name="board", assertions=False)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_reset_or_gated_clock(name):
+    """On an ECP5 the clock is gated until the PLL has locked, and there is no reset; elsewhere there is one."""
+    text, _ = board_text(name, board_config(name, "probe"))
+    ecp5 = TARGETS[name].family == "ecp5"
+    assert re.search(r"\brst\b", text) is None if ecp5 else "rst" in text
+    assert text.count("DCCA") == ecp5
 
 
 @pytest.mark.parametrize("name", TARGETS)
