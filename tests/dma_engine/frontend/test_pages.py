@@ -19,7 +19,7 @@ async def _sweep(ctx, dut):
     ctx.set(dut.write.valid, 0)
     ctx.set(dut.init.active, 1)
     for address in range(dut.config.sweep_rows):
-        ctx.set(dut.init.address, address % (1 << len(dut.init.address)))
+        ctx.set(dut.init.address, address)
         await ctx.tick()
     ctx.set(dut.init.active, 0)
 
